@@ -12,14 +12,14 @@ static tn_code fail_memory(size_t bytes) {
 
 /* The state of listing the arguments of a program: variables of the user's
  * graph. */
-typedef struct finding {
+typedef struct argument_search {
   tn_program *p;
   const tn_graph *graph;
   uint8_t *listed; /* for each node of `graph`: 1 if the list has it already */
   uint32_t n;
-} finding;
+} argument_search;
 
-static void add_argument(finding *f, const tn__node *variable) {
+static void add_argument(argument_search *f, const tn__node *variable) {
   const tn__node *node = tn__map_get(&f->p->graph->names, variable->name);
   if (f->listed[variable->id]) return;
   f->listed[variable->id] = 1;
@@ -28,7 +28,7 @@ static void add_argument(finding *f, const tn__node *variable) {
 
 /* Adds variables that no head needs, but for which the user passes options. The
  * call that a gradient belongs to may need their shapes. */
-static void add_unneeded_arguments(finding *f, const tn_bind *how,
+static void add_unneeded_arguments(argument_search *f, const tn_bind *how,
                                    bool states) {
   for (size_t i = 0; i < how->n_arguments; ++i) {
     const tn__node *node =
@@ -49,7 +49,7 @@ static tn_code find_arguments(const tn__binding *b, const tn_graph *graph) {
                                                                graph */
                               &v, &n_arguments, &n_states));
   const size_t most = n_arguments + n_states + b->how->n_arguments + 1;
-  finding f = {.p = p, .graph = graph};
+  argument_search f = {.p = p, .graph = graph};
   f.listed = tn__arena_alloc(&p->arena, tn__n_nodes(graph) + (size_t)1);
   p->arguments = tn__arena_alloc(&p->arena, most * sizeof *p->arguments);
   if (p->arena.failed) return fail_memory(most * sizeof *p->arguments);

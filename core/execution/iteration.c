@@ -24,12 +24,12 @@ static tn_tensor get_tensor(const tn_array *array) {
 }
 
 /* A run of a loop. */
-typedef struct running {
+typedef struct loop_run {
   const tn__step *step;
   tn__site site;
-} running;
+} loop_run;
 
-static tn_code copy_initial_states(const running *r) {
+static tn_code copy_initial_states(const loop_run *r) {
   const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
@@ -44,8 +44,8 @@ static tn_code copy_initial_states(const running *r) {
 
 /* Writes a result into an output of the loop: copies it, or adds it if the
  * request is ADD. */
-static tn_code write_result(const running *r, uint32_t out, const tn_tensor *to,
-                            const tn_tensor *from) {
+static tn_code write_result(const loop_run *r, uint32_t out,
+                            const tn_tensor *to, const tn_tensor *from) {
   const tn__step *step = r->step;
   if (step->program->values[step->out[out]].request != TN_REQ_ADD)
     return tn__elements_copy(&r->site, to, from);
@@ -58,7 +58,7 @@ static tn_array *get_output_array(const tn__step *step, uint32_t out) {
 
 /* Begins step `t`: copies its elements of the sequences, and writes the states
  * before the step into the hidden outputs. */
-static tn_code begin_step(const running *r, int64_t t) {
+static tn_code begin_step(const loop_run *r, int64_t t) {
   const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
   const uint32_t first = step->loop->n_heads;
@@ -85,7 +85,7 @@ static tn_array *get_head_array(const tn_program *p, uint32_t i) {
 
 /* Writes head number `head` of the step program into element `t` of output
  * `out` of the loop. */
-static tn_code collect_head(const running *r, uint32_t head, uint32_t out,
+static tn_code collect_head(const loop_run *r, uint32_t head, uint32_t out,
                             int64_t t) {
   const tn_tensor to = get_element(get_output_array(r->step, out), t),
                   from =
@@ -93,7 +93,7 @@ static tn_code collect_head(const running *r, uint32_t head, uint32_t out,
   return write_result(r, out, &to, &from);
 }
 
-static tn_code end_step(const running *r, int64_t t) {
+static tn_code end_step(const loop_run *r, int64_t t) {
   const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
   const struct tn__iteration *it = step->loop;
@@ -111,7 +111,7 @@ static tn_code end_step(const running *r, int64_t t) {
 
 /* Copies the states after the last step into the loop's outputs, or adds them.
  */
-static tn_code copy_last_states(const running *r) {
+static tn_code copy_last_states(const loop_run *r) {
   const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
@@ -128,7 +128,7 @@ tn_code tn__iteration_run(const tn__step *step, uint32_t train,
   const tn_program *inner = step->loop->program;
   const tn__loop *loop = step->node->loop;
   const int64_t n = tn__loop_count_steps(step);
-  const running r = {step, {step->device, token, NULL}};
+  const loop_run r = {step, {step->device, token, NULL}};
   TN__TRY(copy_initial_states(&r));
   for (int64_t i = 0; i < n; ++i) {
     const int64_t t = loop->reverse ? n - 1 - i : i;

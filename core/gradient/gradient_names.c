@@ -11,14 +11,14 @@ static const char suffix[] = TN__GRADIENT_SUFFIX;
 
 /* The lists of one query for gradients: of entries, heads and weights, n_of +
  * n_heads each, and n_stop entries at which gradients stop. */
-typedef struct asking {
+typedef struct gradient_lists {
   tn_graph *graph;
   tn_entry *of;
   tn_entry *stop;
   tn_entry *weights;
   tn_entry *out;
   size_t n_of;
-} asking;
+} gradient_lists;
 
 static void write_gradient_name(const tn_graph *graph, tn_entry entry, char *to,
                                 size_t bytes) {
@@ -43,7 +43,7 @@ static tn_code find_all(const tn_graph *graph, const char *const *names,
   return TN_OK;
 }
 
-static tn_code make_lists(asking *a, const tn_gradient_names *what) {
+static tn_code make_lists(gradient_lists *a, const tn_gradient_names *what) {
   const tn_entry *variables = NULL;
   const tn__env *env = a->graph->env;
   uint32_t n_arguments = 0, n_states = 0;
@@ -79,7 +79,7 @@ static tn_code name_gradient(tn_graph *graph, tn_entry of, tn_entry gradient) {
   return tn__node_add(graph, &spec, &node);
 }
 
-static tn_code add_gradients(asking *a, const tn_gradient_names *what) {
+static tn_code add_gradients(gradient_lists *a, const tn_gradient_names *what) {
   TN__TRY(make_lists(a, what));
   const tn__gradient_spec spec = {.query = {.heads = a->graph->heads,
                                             .weights = a->weights,
@@ -96,7 +96,7 @@ static tn_code add_gradients(asking *a, const tn_gradient_names *what) {
 }
 
 tn_code tn__graph_backward(tn_graph *graph, const tn_gradient_names *what) {
-  asking a = {.graph = graph};
+  gradient_lists a = {.graph = graph};
   const uint32_t before = tn__n_nodes(graph);
   const tn_code rc = add_gradients(&a, what);
   tn__free(graph->env, a.of);

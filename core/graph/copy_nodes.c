@@ -10,7 +10,7 @@ enum { TAIL = 80 }; /* letters to keep of a name that is too long */
 
 /* The state of copying nodes of the graph `from` to the end of the graph `to`.
  */
-typedef struct pasting {
+typedef struct node_copier {
   tn_graph *to;
   const tn_graph *from;
   const uint8_t *wanted; /* or NULL: all */
@@ -25,7 +25,7 @@ typedef struct pasting {
   const uint32_t *outer; /* nodes of `to` on which all copies depend, because
                             the outer GRAPH node depends on them */
   uint32_t n_outer;
-} pasting;
+} node_copier;
 
 tn_entry *tn__graph_create_map(const tn_graph *from) {
   const size_t n = (size_t)from->n_entries + 1;
@@ -39,21 +39,21 @@ static tn_code fail_paste(const tn_graph *from) {
                          "a copy of a graph");
 }
 
-static tn_entry map_entry(const pasting *p, tn_entry entry) {
+static tn_entry map_entry(const node_copier *p, tn_entry entry) {
   return tn__entry_is_none(entry) ? entry
                                   : p->map[tn__entry_id(p->from, entry)];
 }
 
 /* ---------------------------------------------------------------- one node */
 
-static uint32_t get_copied_node(const pasting *p, uint32_t node) {
+static uint32_t get_copied_node(const node_copier *p, uint32_t node) {
   return node == TN_NONE ? TN_NONE : map_entry(p, (tn_entry){node, 0}).node;
 }
 
 /* Lists the nodes of `to` on which the copy of `node` depends, and returns
  * their number. A node that depends on a replaced GRAPH node depends on the
  * outputs of that node instead. */
-static uint32_t map_dependencies(const pasting *p, const tn__node *node) {
+static uint32_t map_dependencies(const node_copier *p, const tn__node *node) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < node->n_after; ++i) {
     const tn__node *other = tn__node_at(p->from, node->after[i]);
@@ -65,19 +65,20 @@ static uint32_t map_dependencies(const pasting *p, const tn__node *node) {
   return n;
 }
 
-static size_t get_most_dependencies(const pasting *p, const tn__node *node) {
+static size_t get_most_dependencies(const node_copier *p,
+                                    const tn__node *node) {
   size_t n = (size_t)node->n_after + p->n_outer;
   for (uint32_t i = 0; p->flat && i < node->n_after; ++i)
     n += tn__node_at(p->from, node->after[i])->n_out;
   return n;
 }
 
-static void map_inputs(const pasting *p, const tn__node *node) {
+static void map_inputs(const node_copier *p, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
     p->in[i] = map_entry(p, node->in[i]);
 }
 
-static tn_code add_copy(const pasting *p, const tn__node *node,
+static tn_code add_copy(const node_copier *p, const tn__node *node,
                         const char *name, tn_graph *inner, tn__node **out) {
   map_inputs(p, node);
   const tn__node_spec spec = {.kind = node->kind,
@@ -100,7 +101,7 @@ static tn_code add_copy(const pasting *p, const tn__node *node,
   return tn__node_add(p->to, &spec, out);
 }
 
-static tn_code paste_copy(const pasting *p, const tn__node *node,
+static tn_code paste_copy(const node_copier *p, const tn__node *node,
                           const char *name) {
   tn_graph *inner = NULL;
   tn__node *copy = NULL;
@@ -119,7 +120,7 @@ static tn_code paste_copy(const pasting *p, const tn__node *node,
 /* ------------------------------------------------------------ a node's graph
  */
 
-static tn_code paste_nodes(pasting *p);
+static tn_code paste_nodes(node_copier *p);
 
 /* Marks the nodes that the heads of a graph need. The caller frees *out. */
 static tn_code mark_needed_nodes(const tn_graph *graph, uint8_t **out) {
@@ -134,7 +135,7 @@ static tn_code mark_needed_nodes(const tn_graph *graph, uint8_t **out) {
 
 /* Gives the attributes of a GRAPH node to the copies of its inner nodes, from
  * node number `from` on. A copy keeps its own value of an attribute. */
-static tn_code inherit_attributes(const pasting *p, const tn__node *node,
+static tn_code inherit_attributes(const node_copier *p, const tn__node *node,
                                   uint32_t from) {
   for (uint32_t id = from; id < tn__n_nodes(p->to); ++id)
     TN__TRY(tn__attributes_inherit(p->to, tn__node_at(p->to, id), node));
@@ -143,8 +144,8 @@ static tn_code inherit_attributes(const pasting *p, const tn__node *node,
 
 /* Maps output `i` of a replaced GRAPH node. If the output is also an input, and
  * gradients stop between the two, it becomes a copy of the input. */
-static tn_code paste_output(const pasting *p, const tn__node *node, uint32_t i,
-                            const pasting *inside) {
+static tn_code paste_output(const node_copier *p, const tn__node *node,
+                            uint32_t i, const node_copier *inside) {
   const tn_entry head = node->inner->heads[i];
   const tn_entry entry = map_entry(inside, head);
   tn__node *copy = NULL;
@@ -163,7 +164,7 @@ static tn_code paste_output(const pasting *p, const tn__node *node, uint32_t i,
   return TN_OK;
 }
 
-static tn_code paste_inner_nodes(const pasting *p, pasting *inside,
+static tn_code paste_inner_nodes(const node_copier *p, node_copier *inside,
                                  const tn__node *node) {
   const tn_entry *variables = NULL;
   uint32_t n_arguments = 0, n_states = 0;
@@ -179,16 +180,16 @@ static tn_code paste_inner_nodes(const pasting *p, pasting *inside,
   return inherit_attributes(p, node, from);
 }
 
-static tn_code paste_inner(const pasting *p, const tn__node *node,
+static tn_code paste_inner(const node_copier *p, const tn__node *node,
                            const char *name) {
   uint8_t *wanted = NULL;
-  pasting inside = {.to = p->to,
-                    .from = node->inner,
-                    .prefix = name,
-                    .flat = true,
-                    .top = p->top,
-                    .outer = p->after,
-                    .n_outer = map_dependencies(p, node)};
+  node_copier inside = {.to = p->to,
+                        .from = node->inner,
+                        .prefix = name,
+                        .flat = true,
+                        .top = p->top,
+                        .outer = p->after,
+                        .n_outer = map_dependencies(p, node)};
   inside.map = tn__graph_create_map(node->inner);
   tn_code rc = inside.map ? TN_OK : fail_paste(node->inner);
   if (rc == TN_OK) rc = mark_needed_nodes(node->inner, &wanted);
@@ -201,20 +202,20 @@ static tn_code paste_inner(const pasting *p, const tn__node *node,
 
 /* --------------------------------------------------------------------- all */
 
-static tn_code paste_named(const pasting *p, const tn__node *node,
+static tn_code paste_named(const node_copier *p, const tn__node *node,
                            const char *name) {
   return p->flat && node->kind == TN__NODE_GRAPH ? paste_inner(p, node, name)
                                                  : paste_copy(p, node, name);
 }
 
-static bool has_node_named(const pasting *p, const char *name) {
+static bool has_node_named(const node_copier *p, const char *name) {
   return tn__map_get(&p->to->names, name) ||
          (p->top && tn__map_get(&p->top->names, name));
 }
 
 /* Copies a node; the name of the copy is `stem` and the first number that makes
  * it unique. */
-static tn_code paste_numbered_copy(const pasting *p, const tn__node *node,
+static tn_code paste_numbered_copy(const node_copier *p, const tn__node *node,
                                    const char *stem) {
   const char *made = NULL;
   do {
@@ -227,7 +228,7 @@ static tn_code paste_numbered_copy(const pasting *p, const tn__node *node,
 /* Copies a node of a nested graph under the name OUTER/NAME. If the name is too
  * long, the copy gets the end of it and a number; if the name exists, it gets a
  * number too. */
-static tn_code paste_nested_copy(const pasting *p, const tn__node *node,
+static tn_code paste_nested_copy(const node_copier *p, const tn__node *node,
                                  const tn__buf *name) {
   const bool cut = name->n > TN__NAME_MAX - TAIL;
   char stem[TN__NAME_MAX];
@@ -238,7 +239,7 @@ static tn_code paste_nested_copy(const pasting *p, const tn__node *node,
   return paste_numbered_copy(p, node, stem);
 }
 
-static tn_code paste_node(const pasting *p, const tn__node *node) {
+static tn_code paste_node(const node_copier *p, const tn__node *node) {
   if (!p->prefix) return paste_named(p, node, node->name);
   tn__buf name;
   tn__buf_init(&name, p->to->env);
@@ -249,7 +250,7 @@ static tn_code paste_node(const pasting *p, const tn__node *node) {
   return rc;
 }
 
-static size_t get_most_inputs(const pasting *p) {
+static size_t get_most_inputs(const node_copier *p) {
   size_t most = 1;
   for (uint32_t i = 0; i < tn__n_nodes(p->from); ++i) {
     const tn__node *node = tn__node_at(p->from, i);
@@ -260,7 +261,7 @@ static size_t get_most_inputs(const pasting *p) {
   return most;
 }
 
-static tn_code paste_all(const pasting *p) {
+static tn_code paste_all(const node_copier *p) {
   for (uint32_t i = 0; i < tn__n_nodes(p->from); ++i) {
     const tn__node *node = tn__node_at(p->from, i);
     if (p->wanted && !p->wanted[i]) continue;
@@ -270,7 +271,7 @@ static tn_code paste_all(const pasting *p) {
   return TN_OK;
 }
 
-static tn_code paste_nodes(pasting *p) {
+static tn_code paste_nodes(node_copier *p) {
   const tn__env *env = p->to->env;
   const size_t most = get_most_inputs(p);
   p->in = tn__alloc(env, most * sizeof *p->in);
@@ -281,7 +282,7 @@ static tn_code paste_nodes(pasting *p) {
   return rc;
 }
 
-static tn_code paste_or_truncate(pasting *p) {
+static tn_code paste_or_truncate(node_copier *p) {
   const uint32_t before = tn__n_nodes(p->to);
   const tn_code rc = paste_nodes(p);
   if (rc != TN_OK) tn__graph_truncate(p->to, before);
@@ -291,13 +292,14 @@ static tn_code paste_or_truncate(pasting *p) {
 tn_code tn__graph_paste(tn_graph *to, const tn_graph *from,
                         const uint8_t *wanted, const char *prefix,
                         tn_entry *map) {
-  pasting p = {
+  node_copier p = {
       .to = to, .from = from, .wanted = wanted, .prefix = prefix, .map = map};
   return paste_or_truncate(&p);
 }
 
 tn_code tn__graph_paste_flat(tn_graph *to, const tn_graph *from,
                              tn_entry *map) {
-  pasting p = {.to = to, .from = from, .flat = true, .top = from, .map = map};
+  node_copier p = {
+      .to = to, .from = from, .flat = true, .top = from, .map = map};
   return paste_or_truncate(&p);
 }

@@ -8,7 +8,7 @@
 #include "graph.h"
 
 /* The state of adding a call of an operator to a graph. */
-typedef struct adding {
+typedef struct call_builder {
   tn_graph *graph;
   const tn_graph_node *what;
   tn_operator *op;
@@ -19,7 +19,7 @@ typedef struct adding {
   tn_entry *in;   /* n_in inputs, then the states */
   uint8_t *given; /* for each operand: 1 if the caller has passed an entry or
                      TN_ENTRY_NONE */
-} adding;
+} call_builder;
 
 static bool is_variadic(const tn_op *op) {
   return op->n_inputs > 0 &&
@@ -32,7 +32,7 @@ static bool is_optional(const tn_op *op, uint32_t i) {
 
 /* ------------------------------------------------------------------ places */
 
-static tn_code fail_too_many_inputs(const adding *a) {
+static tn_code fail_too_many_inputs(const call_builder *a) {
   return tn__fail(TN_INVALID,
                   "%s takes %u inputs and %u states, but %u were "
                   "given",
@@ -40,7 +40,7 @@ static tn_code fail_too_many_inputs(const adding *a) {
                   a->what->n_in);
 }
 
-static tn_code alloc_lists(adding *a) {
+static tn_code alloc_lists(call_builder *a) {
   const tn_op *op = a->desc;
   const uint32_t given = a->what->keys ? 0 : a->what->n_in;
   a->n_in = op->n_inputs;
@@ -57,12 +57,12 @@ static tn_code alloc_lists(adding *a) {
   return TN_OK;
 }
 
-static const char *get_operand_name(const adding *a, uint32_t place) {
+static const char *get_operand_name(const call_builder *a, uint32_t place) {
   return place < a->n_in ? a->desc->inputs[place]->name
                          : a->desc->aux[place - a->n_in]->name;
 }
 
-static tn_code fail_unknown_key(const adding *a, const char *key) {
+static tn_code fail_unknown_key(const call_builder *a, const char *key) {
   const char *names[64];
   size_t n = 0;
   for (uint32_t i = 0; i < a->n_in + a->desc->n_aux && n < 64; ++i)
@@ -73,7 +73,7 @@ static tn_code fail_unknown_key(const adding *a, const char *key) {
   return TN_NOT_FOUND;
 }
 
-static tn_code find_operand_position(const adding *a, const char *key,
+static tn_code find_operand_position(const call_builder *a, const char *key,
                                      uint32_t *out) {
   for (uint32_t i = 0; i < a->n_in + a->desc->n_aux; ++i) {
     if (strcmp(get_operand_name(a, i), key) != 0) continue;
@@ -86,7 +86,7 @@ static tn_code find_operand_position(const adding *a, const char *key,
   return fail_unknown_key(a, key);
 }
 
-static tn_code set_passed_operands(adding *a) {
+static tn_code set_passed_operands(call_builder *a) {
   const tn_graph_node *what = a->what;
   if (what->keys && is_variadic(a->desc) && a->desc->n_inputs > a->n_in)
     for (uint32_t i = 0; i < what->n_in; ++i)
@@ -108,7 +108,7 @@ static tn_code set_passed_operands(adding *a) {
 
 /* Tests whether a condition of the operator on parameters and present inputs
  * fails. `absent` marks the absent inputs. */
-static bool is_violated(const adding *a, const tn_require *require,
+static bool is_violated(const call_builder *a, const tn_require *require,
                         const uint32_t *absent) {
   const tn_params *params = a->params ? a->params : a->op->defaults;
   const tn_signature inputs = {.n_in = a->n_in}; /* only their number */
@@ -124,7 +124,7 @@ static bool is_violated(const adding *a, const tn_require *require,
          value.n == TN__SCALAR && value.v[0] == 0;
 }
 
-static uint32_t count_violated(const adding *a, const uint32_t *absent) {
+static uint32_t count_violated(const call_builder *a, const uint32_t *absent) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < a->desc->n_requires; ++i)
     n += is_violated(a, a->desc->requirements[i], absent);
@@ -133,7 +133,7 @@ static uint32_t count_violated(const adding *a, const uint32_t *absent) {
 
 /* Decides which optional inputs without an entry remain absent, such that the
  * conditions of the operator hold. The others get variables. */
-static void decide_absent_inputs(const adding *a, uint32_t *absent) {
+static void decide_absent_inputs(const call_builder *a, uint32_t *absent) {
   const tn_op *op = a->desc;
   for (uint32_t i = 0; i < a->n_in; ++i) {
     if (a->given[i])
@@ -151,7 +151,7 @@ static void decide_absent_inputs(const adding *a, uint32_t *absent) {
 
 /* --------------------------------------------------------------- variables */
 
-static tn_code add_operand_variable(adding *a, uint32_t place) {
+static tn_code add_operand_variable(call_builder *a, uint32_t place) {
   char name[512];
   tn__node *node = NULL;
   (void)snprintf(name, sizeof name, "%s_%s", a->name,
@@ -165,12 +165,12 @@ static tn_code add_operand_variable(adding *a, uint32_t place) {
   return TN_OK;
 }
 
-static tn_code fail_required_absent(const adding *a, uint32_t place) {
+static tn_code fail_required_absent(const call_builder *a, uint32_t place) {
   return tn__fail(TN_INVALID, "%s: input `%s` is not optional", a->op->name,
                   get_operand_name(a, place));
 }
 
-static tn_code add_missing_operands(adding *a) {
+static tn_code add_missing_operands(call_builder *a) {
   const uint32_t n = a->n_in + a->desc->n_aux;
   uint32_t *absent =
       tn__zalloc(a->graph->env, ((size_t)n + 1) * sizeof *absent);
@@ -186,7 +186,7 @@ static tn_code add_missing_operands(adding *a) {
   return rc;
 }
 
-static tn_code check_states(const adding *a) {
+static tn_code check_states(const call_builder *a) {
   for (uint32_t i = a->n_in; i < a->n_in + a->desc->n_aux; ++i) {
     TN__TRY(tn__entry_check(a->graph, a->in[i], get_operand_name(a, i)));
     const tn__node *node = tn__node_at(a->graph, a->in[i].node);
@@ -202,7 +202,7 @@ static tn_code check_states(const adding *a) {
 /* -------------------------------------------------------------------- call */
 
 /* Shortens the list of inputs by the absent ones at its end. */
-static void trim_absent(adding *a) {
+static void trim_absent(call_builder *a) {
   while (a->n_in > 0 && tn__entry_is_none(a->in[a->n_in - 1])) {
     memmove(&a->in[a->n_in - 1], &a->in[a->n_in],
             a->desc->n_aux * sizeof *a->in);
@@ -217,7 +217,7 @@ static void write_stem(const tn_operator *op, char *to, size_t bytes) {
   (void)snprintf(to, bytes, "%.*s", (int)strcspn(from, "@"), from);
 }
 
-static tn_code add_node(adding *a, tn__node **out) {
+static tn_code add_node(call_builder *a, tn__node **out) {
   tn__node_spec spec = {.kind = TN__NODE_CALL,
                         .n_in = a->n_in,
                         .n_aux = a->desc->n_aux,
@@ -232,7 +232,7 @@ static tn_code add_node(adding *a, tn__node **out) {
                           a->what->n_attributes);
 }
 
-static tn_code create_params(adding *a) {
+static tn_code create_params(call_builder *a) {
   if (a->what->params)
     return tn__params_parse(a->op, a->what->params, &a->params);
   if (a->desc->params_size > 0 && !a->op->defaults)
@@ -240,7 +240,7 @@ static tn_code create_params(adding *a) {
   return TN_OK;
 }
 
-static tn_code add_call_node(adding *a, tn__node **out) {
+static tn_code add_call_node(call_builder *a, tn__node **out) {
   char stem[200];
   TN__TRY(create_params(a));
   write_stem(a->op, stem, sizeof stem);
@@ -255,7 +255,7 @@ static tn_code add_call_node(adding *a, tn__node **out) {
 
 tn_code tn__graph_call(tn_graph *graph, const tn_graph_node *what,
                        tn_entry *out) {
-  adding a = {.graph = graph, .what = what};
+  call_builder a = {.graph = graph, .what = what};
   const uint32_t before = tn__n_nodes(graph);
   tn__node *node = NULL;
   TN__TRY(tn__operator_get(graph->caller->registry, what->op, &a.op));

@@ -110,7 +110,7 @@ tn_code tn__order_all(const tn_graph *graph, const tn_entry *heads,
 
 /* The state of finding the constraints on nodes that use states. It visits the
  * needed nodes in the order of the graph. */
-typedef struct looking {
+typedef struct turn_search {
   const tn_graph *graph;
   const uint8_t *needed; /* 1: needed first, 2: needed later */
   turns *turns;
@@ -120,7 +120,7 @@ typedef struct looking {
                         that has read it since it was changed; TN_NONE: none */
   turn *list;        /* list of readers */
   uint32_t n_list;
-} looking;
+} turn_search;
 
 static bool is_state(const tn_graph *graph, tn_entry entry) {
   return !tn__entry_is_none(entry) &&
@@ -129,7 +129,7 @@ static bool is_state(const tn_graph *graph, tn_entry entry) {
 
 /* Adds the constraint that `node` follows `before`, unless `node` is needed
  * first and `before` is needed later. */
-static void add_turn(const looking *l, uint32_t node, uint32_t before) {
+static void add_turn(const turn_search *l, uint32_t node, uint32_t before) {
   turns *t = l->turns;
   if (before == TN_NONE || before == node) return;
   if (l->needed[node] < l->needed[before]) return;
@@ -137,7 +137,7 @@ static void add_turn(const looking *l, uint32_t node, uint32_t before) {
   t->first[node] = t->n++;
 }
 
-static void add_state_use(looking *l, uint32_t node, uint32_t state,
+static void add_state_use(turn_search *l, uint32_t node, uint32_t state,
                           bool writes) {
   add_turn(l, node, l->writer[state]);
   if (!writes) {
@@ -151,7 +151,7 @@ static void add_state_use(looking *l, uint32_t node, uint32_t state,
   l->readers[state] = TN_NONE;
 }
 
-static void find_turns(looking *l) {
+static void find_turns(turn_search *l) {
   for (uint32_t id = 0; id < tn__n_nodes(l->graph); ++id) {
     const tn__node *node = tn__node_at(l->graph, id);
     for (uint32_t i = 0; l->needed[id] && i < node->n_in + node->n_aux; ++i)
@@ -172,7 +172,7 @@ static size_t count_uses(const tn_graph *graph, const tn__order *order) {
 
 /* Finds the constraints for `n` uses of states. Each use makes a node wait at
  * most once, and a node waits for each use at most once. */
-static tn_code make_turns(looking *l, size_t n) {
+static tn_code make_turns(turn_search *l, size_t n) {
   const tn__env *env = l->graph->env;
   const size_t nodes = l->graph->nodes.n + 1;
   turns *t = l->turns;
@@ -198,7 +198,7 @@ static tn_code order_state_uses(const tn_graph *graph, const tn_entry *heads,
                                 tn__order *order) {
   const size_t n = count_uses(graph, order);
   turns all = {0};
-  looking l = {.graph = graph, .needed = needed, .turns = &all};
+  turn_search l = {.graph = graph, .needed = needed, .turns = &all};
   walk w = {.graph = graph, .order = order, .turns = &all};
   if (n < 2) return TN_OK;
   tn_code rc = make_turns(&l, n);

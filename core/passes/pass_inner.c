@@ -9,7 +9,7 @@
 #include "passes.h"
 
 /* A node with an inner graph that a pass rewrites. */
-typedef struct inside {
+typedef struct inner_rewrite {
   tn_graph *graph; /* the graph of the node */
   tn__node *node;
   tn_graph *work;      /* the copy */
@@ -20,13 +20,13 @@ typedef struct inside {
   uint32_t n_now_states;
   const tn__node **kept; /* for each item of loop->kept: the node in the copy
                             that computes it */
-} inside;
+} inner_rewrite;
 
 static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "the graph of a node");
 }
 
-static const char *get_old_name(const inside *x, uint32_t i) {
+static const char *get_old_name(const inner_rewrite *x, uint32_t i) {
   return tn__node_at(x->node->inner, x->was[i].node)->name;
 }
 
@@ -40,7 +40,7 @@ static bool is_sequence(const tn__node *node, uint32_t i) {
 
 /* The signature of an input as the inner graph sees it; for a sequence of a
  * loop, that of one element. */
-static tn_sig get_inner_sig(const inside *x, uint32_t i) {
+static tn_sig get_inner_sig(const inner_rewrite *x, uint32_t i) {
   tn_sig sig = *tn__entry_sig(x->graph, x->node->in[i]);
   if (!is_sequence(x->node, i) || sig.ndim < 1) return sig;
   --sig.ndim;
@@ -48,7 +48,7 @@ static tn_sig get_inner_sig(const inside *x, uint32_t i) {
   return sig;
 }
 
-static tn_code set_inner_facts(const inside *x) {
+static tn_code set_inner_facts(const inner_rewrite *x) {
   const uint32_t n = x->node->n_in + x->node->n_aux;
   const size_t bytes = (n + 1u) * sizeof(tn_known);
   if (!(x->graph->facts & TN__FACT_SHAPES)) return TN_OK;
@@ -63,7 +63,7 @@ static tn_code set_inner_facts(const inside *x) {
 
 /* Notes the nodes of the copy that compute kept entries. A pass may change
  * their numbers, but not their addresses. */
-static tn_code note_kept_nodes(inside *x) {
+static tn_code note_kept_nodes(inner_rewrite *x) {
   const tn__loop *loop = x->node->loop;
   const uint32_t n = loop ? loop->n_kept : 0;
   x->kept = tn__alloc(x->graph->env, (n + 1u) * sizeof *x->kept);
@@ -77,7 +77,7 @@ static tn_code note_kept_nodes(inside *x) {
 
 /* Position of a variable of the node's graph among those of the copy; TN_NONE
  * if no head needs it any more. */
-static uint32_t find_new_position(const inside *x, uint32_t i) {
+static uint32_t find_new_position(const inner_rewrite *x, uint32_t i) {
   for (uint32_t k = 0; k < x->n_now + x->n_now_states; ++k)
     if (strcmp(tn__node_at(x->work, x->now[k].node)->name,
                get_old_name(x, i)) == 0)
@@ -85,14 +85,14 @@ static uint32_t find_new_position(const inside *x, uint32_t i) {
   return TN_NONE;
 }
 
-static tn_code list_new_variables(inside *x) {
+static tn_code list_new_variables(inner_rewrite *x) {
   return tn__graph_variables(x->work, &x->now, &x->n_now, &x->n_now_states);
 }
 
 /* Adds a control dependency of the first head on a variable that no head needs
  * any more. The node keeps all its inputs, and a loop needs its sequences and
  * states. */
-static tn_code keep_variable_needed(const inside *x, uint32_t i) {
+static tn_code keep_variable_needed(const inner_rewrite *x, uint32_t i) {
   tn_graph *work = x->work;
   const tn__node *variable = tn__map_get(&work->names, get_old_name(x, i));
   tn__node *copy = NULL;
@@ -110,7 +110,7 @@ static tn_code keep_variable_needed(const inside *x, uint32_t i) {
   return TN_OK;
 }
 
-static tn_code keep_variables_needed(inside *x) {
+static tn_code keep_variables_needed(inner_rewrite *x) {
   const uint32_t n = x->node->n_in + x->node->n_aux;
   TN__TRY(list_new_variables(x));
   for (uint32_t i = 0; i < n; ++i)
@@ -124,7 +124,7 @@ static tn_code keep_variables_needed(inside *x) {
 
 /* Rejects a call that the pass has added and that changes a variable which no
  * node changed before. */
-static tn_code check_states(const inside *x) {
+static tn_code check_states(const inner_rewrite *x) {
   for (uint32_t i = 0; i < x->node->n_in; ++i)
     if (find_new_position(x, i) >= x->n_now)
       return tn__fail(TN_INVALID,
@@ -135,7 +135,7 @@ static tn_code check_states(const inside *x) {
 }
 
 /* Tests whether the heads of the rewritten copy still need a node. */
-static bool is_still_needed(const inside *x, const tn__order *order,
+static bool is_still_needed(const inner_rewrite *x, const tn__order *order,
                             const tn__node *node) {
   for (uint32_t i = 0; i < order->n; ++i)
     if (tn__node_at(x->work, order->ids[i]) == node) return true;
@@ -144,7 +144,7 @@ static bool is_still_needed(const inside *x, const tn__order *order,
 
 /* Checks that the kept entries of a loop are still computed: they are among its
  * outputs. */
-static tn_code check_kept(const inside *x) {
+static tn_code check_kept(const inner_rewrite *x) {
   const tn__loop *loop = x->node->loop;
   tn__order order;
   tn_code rc = TN_OK;
@@ -162,7 +162,8 @@ static tn_code check_kept(const inside *x) {
 
 /* Reorders the lists of a loop: to the new order of the inner graph's variables
  * and nodes. place[i] is the new position of input i. */
-static tn_code reorder_loop_lists(const inside *x, const uint32_t *place) {
+static tn_code reorder_loop_lists(const inner_rewrite *x,
+                                  const uint32_t *place) {
   const tn__loop *old = x->node->loop;
   tn__arena *arena = &x->graph->arena;
   const uint32_t n_both = old->n_sequences + old->n_states;
@@ -186,7 +187,8 @@ static tn_code reorder_loop_lists(const inside *x, const uint32_t *place) {
 
 /* Reorders the inputs of a node to the new order of the inner graph's
  * variables. place[i] is the new position of input i. */
-static tn_code reorder_node_lists(const inside *x, const uint32_t *place) {
+static tn_code reorder_node_lists(const inner_rewrite *x,
+                                  const uint32_t *place) {
   tn__node *node = x->node;
   const uint32_t n = node->n_in + node->n_aux;
   tn_entry *in = tn__arena_alloc(&x->graph->arena, (n + 1u) * sizeof *in);
@@ -197,7 +199,7 @@ static tn_code reorder_node_lists(const inside *x, const uint32_t *place) {
   return TN_OK;
 }
 
-static tn_code replace_inner_graph(inside *x) {
+static tn_code replace_inner_graph(inner_rewrite *x) {
   const uint32_t n = x->node->n_in + x->node->n_aux;
   TN__TRY(keep_variables_needed(x));
   TN__TRY(check_states(x));
@@ -219,7 +221,7 @@ static tn_code replace_inner_graph(inside *x) {
 static tn_code run_on_node(tn_graph *graph, tn__node *node,
                            const tn__pass *pass) {
   uint32_t n = 0, n_states = 0;
-  inside x = {.graph = graph, .node = node};
+  inner_rewrite x = {.graph = graph, .node = node};
   tn_code rc = tn__graph_variables(node->inner, &x.was, &n, &n_states);
   if (rc == TN_OK) rc = tn__graph_copy(node->inner, &x.work);
   if (rc == TN_OK) rc = set_inner_facts(&x);

@@ -18,9 +18,9 @@ enum {
                             step; smaller operands stay in the cache anyway */
 };
 
-/* The steps that are going to be parts of one fused step. Steps are added one
- * by one. */
-typedef struct group {
+/* A fused run that grows: steps that are going to be the parts of one fused
+ * step. Steps are added one by one. */
+typedef struct growing_run {
   tn_program *p;
   tn__step *parts[MOST_PARTS];
   uint32_t n;
@@ -28,7 +28,7 @@ typedef struct group {
   const tn_tensor *loop; /* the shape of all outputs */
   uint32_t *reads; /* for each entry: number of operands of all steps that read
                       its elements */
-} group;
+} growing_run;
 
 /* Tests whether the program writes heads into the arrays of arguments. */
 static bool has_late(const tn_program *p) {
@@ -80,7 +80,7 @@ static bool can_inputs_span(const tn_frame *f, const tn_tensor *loop) {
   return true;
 }
 
-static bool is_small(const tn_tensor *loop) {
+static bool is_small_loop(const tn_tensor *loop) {
   return tn_tensor_size(loop) * tn_dtype_bytes(loop->dtype) < LEAST_BYTES;
 }
 
@@ -98,7 +98,7 @@ static const char *explain_unfused_reduction(const tn__step *step) {
     return "its kernel breaks the rules of reductions";
   for (int32_t i = 0; i < reduction.ndim; ++i) ndim += reduction.shape[i] != 1;
   if (ndim > TN__LOOP_NDIM) return "it reduces too many dimensions";
-  return is_small(&f->in[0]) ? "its operands stay in the cache" : NULL;
+  return is_small_loop(&f->in[0]) ? "its operands stay in the cache" : NULL;
 }
 
 static const char *explain_unfused_call(const tn__step *step) {
@@ -109,7 +109,7 @@ static const char *explain_unfused_call(const tn__step *step) {
   const tn_tensor *loop = tn__fused_loop_shape(f);
   if (f->n_aux > 0) return "it has states";
   if (!loop || !can_inputs_span(f, loop)) return "its operands differ in shape";
-  return is_small(loop) ? "its operands stay in the cache" : NULL;
+  return is_small_loop(loop) ? "its operands stay in the cache" : NULL;
 }
 
 static bool overlaps_shifted_argument(const tn_program *p,
@@ -161,8 +161,8 @@ static const char *explain_unfused_step(const tn_program *p,
 
 /* ------------------------------------------------------------------- growth */
 
-/* Tests whether a step reads an input or output of a step of the group. */
-static bool shares_operand(const group *g, const tn__step *step) {
+/* Tests whether a step reads an input or output of a step of the run. */
+static bool shares_operand(const growing_run *g, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_in; ++i) {
     if (step->in[i] == TN_NONE) continue;
     for (uint32_t k = 0; k < g->n; ++k) {
@@ -182,9 +182,9 @@ static const tn_tensor *get_loop_shape(const tn__step *step) {
   return tn__step_is_reduction(step) ? &f->in[0] : tn__fused_loop_shape(f);
 }
 
-/* Tests whether a step reads the result of a reduction that is in the group.
- * Such a result exists only after all tiles. */
-static bool reads_reduction(const group *g, const tn__step *step) {
+/* Tests whether a step reads the result of a reduction that is in the run. Such
+ * a result exists only after all tiles. */
+static bool reads_reduction(const growing_run *g, const tn__step *step) {
   for (uint32_t k = 0; k < g->n; ++k)
     if (tn__step_is_reduction(g->parts[k]))
       for (uint32_t i = 0; i < step->n_in; ++i)
@@ -192,9 +192,9 @@ static bool reads_reduction(const group *g, const tn__step *step) {
   return false;
 }
 
-/* Tests whether a step can be added to the group. Reductions are at the end of
- * a group, and no group begins with one. */
-static bool can_join(const group *g, const tn__step *step) {
+/* Tests whether a step can be added to the run. Reductions are at the end of a
+ * run, and no run begins with one. */
+static bool can_join(const growing_run *g, const tn__step *step) {
   const tn_frame *f = step->info.frame;
   if (step->why_not) return false;
   if (g->n == 0) return !tn__step_is_reduction(step);
@@ -208,7 +208,7 @@ static bool can_join(const group *g, const tn__step *step) {
          shares_operand(g, step);
 }
 
-static void join_group(group *g, tn__step *step) {
+static void join_run(growing_run *g, tn__step *step) {
   const tn_frame *f = step->info.frame;
   if (g->n == 0) {
     g->loop = tn__fused_loop_shape(f);
@@ -235,7 +235,7 @@ static void count_reads(const tn__step *step, uint32_t *reads) {
   }
 }
 
-static uint32_t count_reads_by_group(const group *g, uint32_t entry) {
+static uint32_t count_reads_by_run(const growing_run *g, uint32_t entry) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < g->n; ++k) {
     const tn_frame *f = g->parts[k]->info.frame;
@@ -245,28 +245,28 @@ static uint32_t count_reads_by_group(const group *g, uint32_t entry) {
   return n;
 }
 
-static bool is_made_by_group(const group *g, uint32_t entry) {
+static bool is_made_by_run(const growing_run *g, uint32_t entry) {
   for (uint32_t k = 0; k < g->n; ++k)
     if (tn__entry_is_listed(g->parts[k]->out, g->parts[k]->n_out, entry))
       return true;
   return false;
 }
 
-/* Tests whether only steps of the group read this entry, an output of one of
+/* Tests whether only steps of the run read this entry, an output of one of
  * them. */
-static bool is_read_only_by_group(const group *g, uint32_t entry) {
+static bool is_read_only_by_run(const growing_run *g, uint32_t entry) {
   const tn__value *value = &g->p->values[entry];
   return !(value->flags & (TN__ENTRY_EXTERNAL | TN__ENTRY_HEAD)) &&
-         count_reads_by_group(g, entry) == g->reads[entry];
+         count_reads_by_run(g, entry) == g->reads[entry];
 }
 
-static void list_inputs(const group *g, tn__step *step) {
+static void list_inputs(const growing_run *g, tn__step *step) {
   for (uint32_t k = 0; k < g->n; ++k) {
     const tn__step *part = g->parts[k];
     for (uint32_t i = 0; i < part->info.frame->n_in; ++i) {
       if (!tn__operand_is_used(part->info.frame, i)) continue;
       const uint32_t entry = tn__part_entry(part, i);
-      if (is_made_by_group(g, entry) ||
+      if (is_made_by_run(g, entry) ||
           tn__entry_is_listed(step->in, step->n_in, entry))
         continue;
       step->in[step->n_in++] = entry;
@@ -274,19 +274,19 @@ static void list_inputs(const group *g, tn__step *step) {
   }
 }
 
-static void list_outputs(const group *g, tn__step *step) {
+static void list_outputs(const growing_run *g, tn__step *step) {
   for (uint32_t k = 0; k < g->n; ++k) {
     const tn__step *part = g->parts[k];
     for (uint32_t i = 0; i < part->n_out; ++i)
       if (g->p->values[part->out[i]].request != TN_REQ_NULL &&
-          !is_read_only_by_group(g, part->out[i]))
+          !is_read_only_by_run(g, part->out[i]))
         step->out[step->n_out++] = part->out[i];
   }
 }
 
-/* Number of bytes of the records of all reductions in the group; the records of
+/* Number of bytes of the records of all reductions in the run; the records of
  * each reduction begin at a cache line. */
-static size_t count_records_bytes(const group *g) {
+static size_t count_records_bytes(const growing_run *g) {
   size_t n = 0;
   for (uint32_t k = 0; k < g->n; ++k)
     if (tn__step_is_reduction(g->parts[k]))
@@ -296,13 +296,13 @@ static size_t count_records_bytes(const group *g) {
 
 /* Tests whether the fused step is too small for another thread: all of its
  * calls are, and the engine has at most one worker. */
-static bool is_small_step(const group *g) {
+static bool is_small_step(const growing_run *g) {
   for (uint32_t k = 0; k < g->n; ++k)
     if (!g->parts[k]->info.small) return false;
   return tn__engine_workers(g->p->env->engine) < 2;
 }
 
-static tn__step *make_step(const group *g) {
+static tn__step *make_step(const growing_run *g) {
   tn__arena *arena = &g->p->arena;
   tn__step *step = tn__arena_alloc(arena, sizeof *step);
   if (!step) return NULL;
@@ -329,9 +329,9 @@ static void enter_step(tn_program *p, tn__step *step) {
       p->values[step->parts[k]->out[i]].step = step->id;
 }
 
-/* Adds the remaining steps of a group that could not be fused to the program,
- * so that the failing program releases them. */
-static void enter_remaining_steps(group *g, tn__step *const *steps,
+/* Adds the remaining steps of a run that could not be fused to the program, so
+ * that the failing program releases them. */
+static void enter_remaining_steps(growing_run *g, tn__step *const *steps,
                                   uint32_t n) {
   tn_program *p = g->p;
   for (uint32_t k = 0; k < g->n; ++k) p->steps[p->n_steps++] = g->parts[k];
@@ -339,7 +339,7 @@ static void enter_remaining_steps(group *g, tn__step *const *steps,
   p->n_steps += n;
 }
 
-static void enter_separately(group *g, const char *why) {
+static void enter_separately(growing_run *g, const char *why) {
   for (uint32_t k = 0; k < g->n; ++k) {
     g->parts[k]->why_not = why;
     enter_step(g->p, g->parts[k]);
@@ -347,9 +347,9 @@ static void enter_separately(group *g, const char *why) {
   g->n = 0;
 }
 
-/* Makes one fused step of the group, and adds it to the program; a group of one
+/* Makes one fused step of the run, and adds it to the program; a run of one
  * step is added unchanged. */
-static tn_code close_group(group *g) {
+static tn_code close_run(growing_run *g) {
   bool fits = false;
   if (g->n < 2) {
     enter_separately(g, "nothing next to it shares its operands");
@@ -371,9 +371,9 @@ static tn_code close_group(group *g) {
   return TN_OK;
 }
 
-static tn_code add_step_or_close_group(group *g, tn__step *step) {
+static tn_code add_step_or_close_run(growing_run *g, tn__step *step) {
   tn_program *p = g->p;
-  if (!can_join(g, step)) TN__TRY(close_group(g));
+  if (!can_join(g, step)) TN__TRY(close_run(g));
   if (!can_join(g, step)) {
     if (!step->why_not && tn__step_is_reduction(step))
       step->why_not =
@@ -382,7 +382,7 @@ static tn_code add_step_or_close_group(group *g, tn__step *step) {
     enter_step(p, step);
     return TN_OK;
   }
-  join_group(g, step);
+  join_run(g, step);
   return TN_OK;
 }
 
@@ -399,21 +399,21 @@ static void find_candidates(tn_program *p, uint32_t *reads) {
 }
 
 static tn_code fuse_all(tn_program *p, uint32_t *reads) {
-  group g = {.p = p, .reads = reads};
+  growing_run g = {.p = p, .reads = reads};
   const uint32_t n = p->n_steps, n_forward = p->n_forward;
   tn_code rc = TN_OK;
   p->n_steps = 0;
   for (uint32_t i = 0; i < n; ++i) {
     if (i == n_forward) {
-      rc = close_group(&g);
+      rc = close_run(&g);
       if (rc == TN_OK) p->n_forward = p->n_steps;
     }
-    if (rc == TN_OK) rc = add_step_or_close_group(&g, p->steps[i]);
+    if (rc == TN_OK) rc = add_step_or_close_run(&g, p->steps[i]);
     if (rc == TN_OK) continue;
     enter_remaining_steps(&g, p->steps + i, n - i);
     return rc;
   }
-  rc = close_group(&g);
+  rc = close_run(&g);
   if (rc != TN_OK) enter_remaining_steps(&g, p->steps + n, 0);
   if (rc == TN_OK && n <= n_forward) p->n_forward = p->n_steps;
   return rc;

@@ -333,7 +333,7 @@ static tn_code alloc_input_memory(const tn_program *p, const tn__step *step) {
 
 /* Removes the requests of outputs that equal an input and so exist already. A
  * step without other outputs has no work. */
-static void remove_existing_outputs(tn_program *p, tn__step *step) {
+static void drop_alias_requests(tn_program *p, tn__step *step) {
   uint32_t n_there = 0, n_asked = 0;
   for (uint32_t i = 0; i < step->n_out; ++i) {
     n_there += tn__step_is_alias(step, i);
@@ -356,7 +356,7 @@ static bool has_no_read_results(const tn_program *p, const tn__step *step) {
 
 static tn_code resolve_workspace(tn_program *p, tn__step *step) {
   if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
-  remove_existing_outputs(p, step);
+  drop_alias_requests(p, step);
   if (has_no_read_results(p, step)) step->kind = TN__STEP_NOTHING;
   if (step->kind == TN__STEP_FUSED) return tn__fused_set_memory(step);
   if (step->kind == TN__STEP_NOTHING) return TN_OK;

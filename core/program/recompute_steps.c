@@ -69,27 +69,27 @@ static double estimate_cost(const tn_program *p, const tn__step *step) {
 /* ------------------------------------------------------------------- steps */
 
 /* The new list of steps while it is written. */
-typedef struct writing {
+typedef struct step_writer {
   tn_program *p;
   tn__step **steps;
   uint32_t n;
   uint32_t *now; /* for each entry: the entry that replaces it for the steps
                     that are written from now on */
-} writing;
+} step_writer;
 
 static tn_code fail_memory(const tn_program *p) {
   return tn__fail_memory(p->n_values * sizeof(tn__value),
                          "repeated steps of a program");
 }
 
-static void append_step(writing *w, tn__step *step) {
+static void append_step(step_writer *w, tn__step *step) {
   step->id = w->n;
   w->steps[w->n++] = step;
   for (uint32_t i = 0; i < step->n_out; ++i)
     w->p->values[step->out[i]].step = step->id;
 }
 
-static void update_inputs(const writing *w, tn__step *step) {
+static void update_inputs(const step_writer *w, tn__step *step) {
   for (uint32_t i = 0; i < step->n_in; ++i) {
     const uint32_t entry = step->in[i];
     if (entry == TN_NONE || w->now[entry] == entry) continue;
@@ -101,7 +101,7 @@ static void update_inputs(const writing *w, tn__step *step) {
 }
 
 /* Adds an entry with the signature of `entry` and an array of its own. */
-static tn_code copy_entry(writing *w, uint32_t entry, uint32_t *out) {
+static tn_code copy_entry(step_writer *w, uint32_t entry, uint32_t *out) {
   tn_program *p = w->p;
   const tn_tensor *t = &p->values[entry].array->tensor;
   const tn_spec spec = {t->dtype, t->ndim, t->shape};
@@ -117,7 +117,7 @@ static tn_code copy_entry(writing *w, uint32_t entry, uint32_t *out) {
   return TN_OK;
 }
 
-static tn_code repeat_step(writing *w, const tn__step *from) {
+static tn_code repeat_step(step_writer *w, const tn__step *from) {
   tn_program *p = w->p;
   tn__step *step = tn__arena_alloc(&p->arena, sizeof *step);
   if (!step) return fail_memory(p);
@@ -139,7 +139,7 @@ static tn_code repeat_step(writing *w, const tn__step *from) {
   return TN_OK;
 }
 
-static tn_code alloc_lists(writing *w, const tn__recompute *answer) {
+static tn_code alloc_lists(step_writer *w, const tn__recompute *answer) {
   tn_program *p = w->p;
   size_t n = p->n_values;
   for (size_t k = 0; k < answer->n_repeats; ++k)
@@ -179,7 +179,7 @@ static void renew_requests(tn_program *p) {
 }
 
 static tn_code apply_answer(tn_program *p, const tn__recompute *answer) {
-  writing w = {.p = p};
+  step_writer w = {.p = p};
   size_t next = 0;
   TN__TRY(alloc_lists(&w, answer));
   for (uint32_t i = 0; i < p->n_steps; ++i) {

@@ -97,23 +97,23 @@ static tn_code add_plain_step(tn_program *p, const tn__node *node) {
 /* A sum with terms that become ready one by one. Each term is added as soon as
  * it is ready: its writer can add it in the memory of the sum, and no term must
  * wait for another. */
-typedef struct adding {
+typedef struct open_sum {
   const tn__node *node;
   uint32_t next;  /* index of the next term */
   uint32_t sum;   /* entry of the partial sum so far */
   uint32_t other; /* index of the next sum that waits for the same node;
                      TN_NONE: none */
-} adding;
+} open_sum;
 
 typedef struct sums {
-  adding *v;
+  open_sum *v;
   uint32_t n;
   uint32_t *waiting; /* for each node: index of the newest sum in `v` that waits
                         for it */
   uint8_t *done;     /* for each node: 1 if its steps exist */
 } sums;
 
-static tn_code add_term(tn_program *p, adding *a) {
+static tn_code add_term(tn_program *p, open_sum *a) {
   const tn__node *node = a->node;
   tn__step *step = make_step(p, node, TN__STEP_ADD, 2, 1);
   if (!step) return fail_memory(p);
@@ -129,7 +129,7 @@ static tn_code add_term(tn_program *p, adding *a) {
 /* Adds all ready terms of a sum, and registers the sum with the node of the
  * next term. */
 static tn_code add_ready_terms(tn_program *p, sums *all, uint32_t number) {
-  adding *a = &all->v[number];
+  open_sum *a = &all->v[number];
   const tn_entry *terms = a->node->in;
   while (a->next < a->node->n_in && all->done[terms[a->next].node]) {
     if (a->next > 0) {
@@ -175,7 +175,7 @@ static tn_code make_sums(tn_program *p, const tn__order *order, sums *all) {
   for (uint32_t i = 0; i < order->n; ++i) {
     const tn__node *node = tn__node_at(p->graph, order->ids[i]);
     if (node->kind != TN__NODE_SUM) continue;
-    all->v[all->n] = (adding){.node = node};
+    all->v[all->n] = (open_sum){.node = node};
     TN__TRY(add_ready_terms(p, all, all->n++));
   }
   return TN_OK;

@@ -53,15 +53,15 @@ static const char *find_fixed_width_name(const char *text, size_t n) {
 }
 
 /* The word between `const` and `*`. */
-typedef struct parts {
+typedef struct type_parts {
   const char *word;
   size_t n;
   bool constant;
   bool pointer;
-} parts;
+} type_parts;
 
-static parts split_pointer_type(const char *text) {
-  parts p = {.word = text, .n = strlen(text)};
+static type_parts split_pointer_type(const char *text) {
+  type_parts p = {.word = text, .n = strlen(text)};
   if (strncmp(p.word, "const ", 6) == 0) {
     p.constant = true;
     p.word += 6;
@@ -76,12 +76,12 @@ static parts split_pointer_type(const char *text) {
   return p;
 }
 
-static bool points_to_char(const parts *p) {
+static bool points_to_char(const type_parts *p) {
   return p->pointer && p->n == 4 && strncmp(p->word, "char", 4) == 0;
 }
 
 static bool report_type(tnm_diags *diags, const tnm_tree *node,
-                        const parts *p) {
+                        const type_parts *p) {
   tnm_diag_spec spec = {"E0086", node->pos, "no type of fixed width"};
   size_t id = tnm_diag_add(
       diags, &spec, "`%.80s` cannot be the type of an argument", node->text);
@@ -102,7 +102,7 @@ static bool report_type(tnm_diags *diags, const tnm_tree *node,
 
 bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out) {
   if (!tnm_check_scalar(diags, node, "a type in C")) return false;
-  const parts p = split_pointer_type(node->text);
+  const type_parts p = split_pointer_type(node->text);
   uint32_t found = find_type(p.word, p.n);
   if (p.constant && points_to_char(&p)) found = TNM_C_CHAR;
   if (found == TN_NONE) return report_type(diags, node, &p);

@@ -149,16 +149,16 @@ static bool read_documents(tnm_reader *reader, const char *path,
 /* -------------------------------------------------------------- plugin.yaml */
 
 /* The contents of plugin.yaml, and the folder of the plugin. */
-typedef struct package {
+typedef struct plugin_source {
   tnm_reader *reader;
   const char *folder; /* "" or ends in '/' */
   const char *only;   /* the one file to read, or NULL */
   tnm_tree *tree;
   tn_plugin *tables;
   bool unloadable;
-} package;
+} plugin_source;
 
-static bool split_path(tnm_reader *reader, const char *path, package *p) {
+static bool split_path(tnm_reader *reader, const char *path, plugin_source *p) {
   struct stat info;
   size_t n = strlen(path);
   if (reader->env->os->stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
@@ -175,13 +175,13 @@ static bool split_path(tnm_reader *reader, const char *path, package *p) {
 }
 
 /* Reads the name of an author's function, `init` or `fini`. */
-static const char *read_function_name(const package *p, const char *key) {
+static const char *read_function_name(const plugin_source *p, const char *key) {
   const tnm_tree *value = tnm_tree_get(p->tree, key);
   if (value == NULL || !tnm_read_symbol(p->reader->diags, value)) return NULL;
   return value->text;
 }
 
-static void init_tables(package *p, const char *name) {
+static void init_tables(plugin_source *p, const char *name) {
   *p->tables = (tn_plugin){.magic = TN_PLUGIN_MAGIC,
                            .struct_size = sizeof *p->tables,
                            .abi_major = TN_ABI_MAJOR,
@@ -192,7 +192,7 @@ static void init_tables(package *p, const char *name) {
                            .opgen = TN_VERSION};
 }
 
-static void read_plugin_keys(package *p) {
+static void read_plugin_keys(plugin_source *p) {
   tnm_reader *reader = p->reader;
   const tnm_tree *name = tnm_tree_get(p->tree, "plugin");
   const tnm_tree *release = tnm_tree_get(p->tree, "release");
@@ -212,7 +212,7 @@ static void read_plugin_keys(package *p) {
   tnm_lower_dependencies(reader, tnm_tree_get(p->tree, "requires"), p->tables);
 }
 
-static bool read_plugin_file(package *p) {
+static bool read_plugin_file(plugin_source *p) {
   tnm_reader *reader = p->reader;
   const char *path = tnm_format_text(reader->arena, "%splugin.yaml", p->folder);
   tnm_tree *documents;
@@ -266,7 +266,7 @@ static void lower_documents(tnm_reader *reader, tnm_tree *documents,
     tnm_lower_document(reader, d, file);
 }
 
-static void read_operators(package *p, const tnm_tree *item) {
+static void read_operators(plugin_source *p, const tnm_tree *item) {
   tnm_reader *reader = p->reader;
   const char *path =
       tnm_format_text(reader->arena, "%s%s", p->folder, item->text);
@@ -275,7 +275,7 @@ static void read_operators(package *p, const tnm_tree *item) {
   lower_documents(reader, documents, item->text);
 }
 
-static void report_unlisted_file(package *p, const tnm_tree *list) {
+static void report_unlisted_file(plugin_source *p, const tnm_tree *list) {
   tnm_diag_spec spec = {"E0009", list->key_pos, NULL};
   size_t id = tnm_diag_add(p->reader->diags, &spec,
                            "plugin.yaml does not list `%s`", p->only);
@@ -283,7 +283,7 @@ static void report_unlisted_file(package *p, const tnm_tree *list) {
                     "add it at the end of `operators`; their order is ABI");
 }
 
-static void read_listed_files(package *p) {
+static void read_listed_files(plugin_source *p) {
   const tnm_tree *list = tnm_tree_get(p->tree, "operators");
   tnm_unique names;
   bool found = p->only == NULL;
@@ -304,7 +304,7 @@ static void read_listed_files(package *p) {
 
 /* Sets up a plugin without plugin.yaml. It counts as release 1, and the values
  * of `since` have no upper limit. */
-static void begin_plugin_without_file(package *p, const char *name) {
+static void begin_plugin_without_file(plugin_source *p, const char *name) {
   p->tables = TNM_NEW(p->reader->arena, tn_plugin, 1);
   p->reader->name = name;
   p->reader->release = INT32_MAX;
@@ -312,7 +312,7 @@ static void begin_plugin_without_file(package *p, const char *name) {
 }
 
 /* The name of the folder that contains a file. */
-static const char *find_folder_name(const package *p, const char *path) {
+static const char *find_folder_name(const plugin_source *p, const char *path) {
   const tnm_reader *reader = p->reader;
   char real[PATH_MAX];
   if (reader->env->os->realpath(path, real) == NULL) return "";
@@ -331,7 +331,7 @@ static bool is_plugin_name(const char *name) {
          strncmp(name, "tn_", 3) != 0 && strcmp(name, "tn") != 0;
 }
 
-static void report_folder_name(const package *p, uint32_t file,
+static void report_folder_name(const plugin_source *p, uint32_t file,
                                const char *name) {
   tnm_diag_spec spec = {"E0015", tnm_pos_start(file), NULL};
   size_t id =
@@ -345,7 +345,7 @@ static void report_folder_name(const package *p, uint32_t file,
 
 /* Reads one operator file without a plugin.yaml. The name of its folder is the
  * name of the plugin. */
-static void read_file_without_plugin(package *p, const char *path) {
+static void read_file_without_plugin(plugin_source *p, const char *path) {
   tnm_tree *documents;
   const char *name = find_folder_name(p, path);
   const bool fine = is_plugin_name(name);
@@ -356,7 +356,7 @@ static void read_file_without_plugin(package *p, const char *path) {
 }
 
 /* Reads operators without a file: the text itself is the plugin. */
-static void read_text(package *p) {
+static void read_text(plugin_source *p) {
   const tnm_text *text = p->reader->text;
   tnm_tree *documents;
   begin_plugin_without_file(p, text->plugin);
@@ -404,7 +404,7 @@ static bool is_generated(const tnm_reader *reader) {
   return true;
 }
 
-static bool fill_tables(package *p) {
+static bool fill_tables(plugin_source *p) {
   const tnm_reader *reader = p->reader;
   tn_plugin *t = p->tables;
   size_t n_kernels = 0;
@@ -434,7 +434,7 @@ static bool fill_tables(package *p) {
 
 /* Tests whether one operator file is read without a plugin.yaml, because its
  * folder has none. */
-static bool has_no_plugin_file(const package *p) {
+static bool has_no_plugin_file(const plugin_source *p) {
   const tnm_reader *reader = p->reader;
   struct stat info;
   if (p->only == NULL || reader->options == NULL || !reader->options->lone)
@@ -446,7 +446,7 @@ static bool has_no_plugin_file(const package *p) {
 
 /* Tests whether the one file to read does not exist, although plugin.yaml lists
  * it. */
-static bool is_file_missing(const package *p, const char *path) {
+static bool is_file_missing(const plugin_source *p, const char *path) {
   const tnm_reader *reader = p->reader;
   struct stat info;
   if (p->only == NULL ||
@@ -455,7 +455,7 @@ static bool is_file_missing(const package *p, const char *path) {
   return reader->env->os->stat(path, &info) != 0 && errno == ENOENT;
 }
 
-static bool read_operators_of(package *p, const char *path) {
+static bool read_operators_of(plugin_source *p, const char *path) {
   if (path == NULL) {
     read_text(p);
     return true;
@@ -497,7 +497,7 @@ static void check_operator_kinds(const tnm_reader *reader) {
 }
 
 tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
-  package p = {.reader = reader};
+  plugin_source p = {.reader = reader};
   size_t before = tnm_diags_errors(reader->diags);
   if (!read_operators_of(&p, path)) return NULL;
   if (tnm_diags_errors(reader->diags) == before) check_operator_kinds(reader);

@@ -22,13 +22,13 @@ static size_t report_bad_call(tnm_reader *reader, tnm_pos pos,
 /* ------------------------------------------------------------- the operator */
 
 /* The operators of the called plugin, as far as they are known. */
-typedef struct known {
+typedef struct known_operators {
   const tn_op **v;
   size_t n;
   bool all;
-} known;
+} known_operators;
 
-static bool has_operator(const known *ops, const tn_op *op) {
+static bool has_operator(const known_operators *ops, const tn_op *op) {
   for (size_t i = 0; i < ops->n; ++i)
     if (ops->v[i]->interface == op->interface &&
         strcmp(ops->v[i]->name, op->name) == 0)
@@ -36,13 +36,13 @@ static bool has_operator(const known *ops, const tn_op *op) {
   return false;
 }
 
-static void add_tables(known *to, const tn_plugin *plugin) {
+static void add_tables(known_operators *to, const tn_plugin *plugin) {
   for (uint32_t k = 0; k < plugin->n_operators; ++k)
     if (!has_operator(to, plugin->operators[k]))
       to->v[to->n++] = plugin->operators[k];
 }
 
-static bool add_own_operators(tnm_reader *reader, known *out) {
+static bool add_own_operators(tnm_reader *reader, known_operators *out) {
   const tn_plugin *siblings = tnm_read_siblings(reader);
   const size_t n = siblings != NULL ? siblings->n_operators : 0;
   out->v = TNM_NEW(reader->arena, const tn_op *, reader->operators.n + n);
@@ -58,7 +58,7 @@ static bool add_own_operators(tnm_reader *reader, known *out) {
 /* Lists the operators of a plugin. Several files may describe the plugin, and
  * some operators may occur several times. */
 static bool collect_operators(tnm_reader *reader, const char *plugin,
-                              known *out) {
+                              known_operators *out) {
   const tn__vec *givens = tnm_list_with(reader);
   size_t n = 0, n_givens = 0;
   for (size_t i = 0; i < givens->n; ++i) {
@@ -79,15 +79,15 @@ static bool collect_operators(tnm_reader *reader, const char *plugin,
 /* Lists the operators of the plugin that a call names. Returns false if the
  * reader knows no operators of that plugin. */
 static bool find_operators(tnm_reader *reader, const tnm_call *call,
-                           known *out) {
-  *out = (known){0};
+                           known_operators *out) {
+  *out = (known_operators){0};
   if (strcmp(call->plugin, reader->name) == 0)
     return add_own_operators(reader, out);
   return collect_operators(reader, call->plugin, out);
 }
 
 static void report_unknown(tnm_reader *reader, const tnm_call *call,
-                           const known *ops) {
+                           const known_operators *ops) {
   tnm_names names = {.arena = reader->arena};
   const size_t id = report_bad_call(
       reader, call->pos,
@@ -116,7 +116,7 @@ static void report_wrong_interface(tnm_reader *reader, const tnm_call *call,
  * here. */
 static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
   const tn_op *other = NULL;
-  known ops;
+  known_operators ops;
   if (!find_operators(reader, call, &ops)) return NULL;
   for (size_t i = 0; i < ops.n; ++i) {
     if (strcmp(ops.v[i]->name, call->op) != 0) continue;
@@ -132,7 +132,7 @@ static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
 
 const tn_op *tnm_find_called(tnm_reader *reader, const char *name) {
   const char *dot = strchr(name, '.'), *at = strchr(name, '@');
-  known ops;
+  known_operators ops;
   if (dot == NULL || at == NULL || at < dot) return NULL;
   tnm_call call = {
       .plugin = tn__arena_text(reader->arena, name, (size_t)(dot - name)),

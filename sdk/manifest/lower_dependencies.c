@@ -30,7 +30,8 @@ static bool read_least_release(tnm_reader *reader, const tnm_tree *entry,
   return false;
 }
 
-/* Checks a plugin's name like a value, at the position of its key. */
+/* Checks that the key of an entry is a valid name of a plugin. A message has
+ * the position of the key. */
 static bool check_plugin_name(tnm_reader *reader, const tnm_tree *entry) {
   tnm_tree key = *entry;
   key.kind = TNM_SCALAR;

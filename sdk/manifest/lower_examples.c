@@ -8,11 +8,11 @@
 #include "front.h"
 
 /* The state of one example. */
-typedef struct state {
+typedef struct example_reader {
   tnm_lower *lower;
   const tnm_tree *node;
   tnm_example *out;
-} state;
+} example_reader;
 
 /* ------------------------------------------------------------- nested lists */
 
@@ -99,7 +99,7 @@ static uint32_t find_list(const tnm_lower *lower, const char *name,
 
 /* Reports a name that is no operand. In the example itself, the name may also
  * be a misspelt key. */
-static void report_name(const state *s, const tnm_tree *map,
+static void report_name(const example_reader *s, const tnm_tree *map,
                         const tnm_tree *entry) {
   tnm_lower *lower = s->lower;
   const char *known[4 * TNM_MAX_KEYS];
@@ -119,7 +119,7 @@ static void report_name(const state *s, const tnm_tree *map,
 
 /* Reads the value of one operand into `items`. A variadic operand gets one item
  * for each tensor, others get one. Returns the number of items. */
-static size_t read_operand(const state *s, const tnm_tree *entry,
+static size_t read_operand(const example_reader *s, const tnm_tree *entry,
                            const tn_arg *arg, tnm_example_item *items) {
   bool many = (arg->flags & TN_ARG_VARIADIC) || arg->count != TN_NONE;
   if (!many || entry->kind != TNM_LIST) {
@@ -149,7 +149,7 @@ static size_t count_items(const tnm_tree *map) {
   return n;
 }
 
-static const tnm_example_item *read_operands(const state *s,
+static const tnm_example_item *read_operands(const example_reader *s,
                                              const tnm_tree *map, size_t *n) {
   tnm_example_item *items =
       TNM_NEW(s->lower->arena, tnm_example_item, count_items(map));
@@ -165,7 +165,7 @@ static const tnm_example_item *read_operands(const state *s,
   return items;
 }
 
-static void check_example_inputs(const state *s) {
+static void check_example_inputs(const example_reader *s) {
   const tnm_operands *inputs = &s->lower->operands[TN_OPERAND_IN];
   const tnm_tree *name = tnm_tree_get(s->node, "name");
   for (uint32_t i = 0; i < inputs->n; ++i) {
@@ -201,7 +201,7 @@ static bool has_same_values(const tnm_data *a, const tnm_data *b) {
   return true;
 }
 
-static void check_view_values(const state *s, const item_list *list,
+static void check_view_values(const example_reader *s, const item_list *list,
                               const char *format, const char *view,
                               const char *of) {
   const tnm_data *out = find_data(list, view), *in = find_data(list, of);
@@ -218,7 +218,7 @@ static void check_view_values(const state *s, const item_list *list,
 /* Checks that each view in an example has the elements of its input. A view
  * computes nothing: programs share its memory, and its gradient runs no kernel.
  */
-static void check_example_views(const state *s) {
+static void check_example_views(const example_reader *s) {
   const tnm_operands *inputs = &s->lower->operands[TN_OPERAND_IN];
   const tnm_operands *outputs = &s->lower->operands[TN_OPERAND_OUT];
   const item_list items = {s->out->items, s->out->n_items};
@@ -253,7 +253,7 @@ static const tn_field *find_field(const tnm_lower *lower, const char *key) {
   return NULL;
 }
 
-static void report_param(const state *s, const tnm_tree *entry) {
+static void report_param(const example_reader *s, const tnm_tree *entry) {
   tnm_lower *lower = s->lower;
   const char *known[TNM_MAX_KEYS];
   size_t n = 0;
@@ -266,7 +266,7 @@ static void report_param(const state *s, const tnm_tree *entry) {
   tnm_suggest_word(lower->diags, id, entry->key, known, n);
 }
 
-static void read_params(const state *s) {
+static void read_params(const example_reader *s) {
   const tnm_tree *map = tnm_tree_get(s->node, "params");
   if (map == NULL) return;
   tn_value *values = TNM_NEW(s->lower->arena, tn_value, map->n);
@@ -284,7 +284,7 @@ static void read_params(const state *s) {
 
 /* ----------------------------------------------------------------- examples */
 
-static bool read_name(const state *s, tnm_unique *names) {
+static bool read_name(const example_reader *s, tnm_unique *names) {
   const tnm_tree *name = tnm_tree_get(s->node, "name");
   if (name == NULL || !tnm_read_name(s->lower->diags, name, "an example") ||
       !tnm_unique_add(names, s->lower->diags, name))
@@ -293,7 +293,7 @@ static bool read_name(const state *s, tnm_unique *names) {
   return true;
 }
 
-static void read_tolerance(const state *s) {
+static void read_tolerance(const example_reader *s) {
   const tnm_tree *tol = tnm_tree_get(s->node, "tol");
   if (tol == NULL || !tnm_read_double(s->lower->diags, tol, &s->out->tol) ||
       s->out->tol >= 0)
@@ -302,7 +302,7 @@ static void read_tolerance(const state *s) {
   tnm_diag_add(s->lower->diags, &spec, "a tolerance cannot be negative");
 }
 
-static void read_example(const state *s, tnm_unique *names) {
+static void read_example(const example_reader *s, tnm_unique *names) {
   s->out->pos = s->node->pos;
   read_name(s, names);
   read_tolerance(s);
@@ -354,7 +354,7 @@ void tnm_lower_examples(tnm_lower *lower) {
   lower->out->examples = examples;
   for (tnm_tree *node = list->first; node != NULL; node = node->next) {
     if (!tnm_schema_check(lower->diags, &tnm_schema_example, node)) continue;
-    state s = {lower, node, &examples[lower->out->n_examples++]};
+    example_reader s = {lower, node, &examples[lower->out->n_examples++]};
     read_example(&s, &names);
   }
 }

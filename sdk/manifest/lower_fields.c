@@ -10,7 +10,7 @@
 #include "front.h"
 
 /* The current list and its current field. */
-typedef struct state {
+typedef struct field_reader {
   const tnm_reader *reader;
   tnm_diags *diags;
   tn_field **fields;
@@ -18,7 +18,7 @@ typedef struct state {
   uint32_t least_since;
   const tnm_tree *node;
   tn_field *field;
-} state;
+} field_reader;
 
 static const char *const type_names[] = {
     "bool", "int", "float", "string", "enum", "ints", "floats", "dtype", NULL};
@@ -38,7 +38,7 @@ static bool is_float_field(const tn_field *f) {
 /* ------------------------------------------------------------- enum, limits */
 
 /* Reports a key that has no meaning for the type of the field. */
-static void report_meaningless(const state *s, const tnm_tree *value,
+static void report_meaningless(const field_reader *s, const tnm_tree *value,
                                const char *who_has) {
   tnm_diag_spec spec = {"E0021", value->key_pos, NULL};
   size_t id = tnm_diag_add(s->diags, &spec, "`%s` has no meaning for type `%s`",
@@ -46,7 +46,7 @@ static void report_meaningless(const state *s, const tnm_tree *value,
   tnm_diag_add_help(s->diags, id, "%s", who_has);
 }
 
-static bool read_enum_name(const state *s, const tnm_tree *item) {
+static bool read_enum_name(const field_reader *s, const tnm_tree *item) {
   if (!tnm_check_scalar(s->diags, item, "a name")) return false;
   const char *allowed =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -62,7 +62,7 @@ static bool read_enum_name(const state *s, const tnm_tree *item) {
 
 /* Tests whether the name of an enum value differs from those of the earlier
  * values in C, where all letters become upper case. */
-static bool is_new_in_c(const state *s, const char *const *values,
+static bool is_new_in_c(const field_reader *s, const char *const *values,
                         const tnm_tree *item) {
   for (uint32_t i = 0; i < s->field->n_values; ++i) {
     if (strcasecmp(values[i], item->text) != 0) continue;
@@ -76,7 +76,7 @@ static bool is_new_in_c(const state *s, const char *const *values,
   return true;
 }
 
-static void read_values(const state *s) {
+static void read_values(const field_reader *s) {
   const tnm_tree *list = tnm_tree_get(s->node, "values");
   bool is_enum = s->field->type == TN_FIELD_ENUM;
   if (list != NULL && !is_enum) report_meaningless(s, list, "an enum has it");
@@ -100,7 +100,7 @@ static void read_values(const state *s) {
   s->field->values = values;
 }
 
-static void read_limit(const state *s, const char *key, uint32_t flag) {
+static void read_limit(const field_reader *s, const char *key, uint32_t flag) {
   tn_field *f = s->field;
   const tnm_tree *value = tnm_tree_get(s->node, key);
   if (value == NULL) return;
@@ -117,7 +117,7 @@ static void read_limit(const state *s, const char *key, uint32_t flag) {
   if (ok) f->flags |= flag;
 }
 
-static void read_limits(const state *s) {
+static void read_limits(const field_reader *s) {
   tn_field *f = s->field;
   read_limit(s, "min", TN_FIELD_HAS_MIN);
   read_limit(s, "max", TN_FIELD_HAS_MAX);
@@ -156,7 +156,7 @@ static bool parse_list_length(const char *text, tn_field *f) {
   return true;
 }
 
-static bool find_length_field(const state *s, const char *name) {
+static bool find_length_field(const field_reader *s, const char *name) {
   for (uint32_t i = 0; i < s->n; ++i) {
     const tn_field *other = s->fields[i];
     if (strcmp(other->name, name) != 0 || !is_list_field(other)) continue;
@@ -168,7 +168,7 @@ static bool find_length_field(const state *s, const char *name) {
   return false;
 }
 
-static void read_list_length(const state *s) {
+static void read_list_length(const field_reader *s) {
   const tnm_tree *value = tnm_tree_get(s->node, "rank");
   if (value == NULL) return;
   if (!is_list_field(s->field)) {
@@ -424,7 +424,7 @@ static size_t count_default_values(const char *text) {
 
 /* Tests whether the lengths of two defaults fit together, if one list field has
  * the length of another one. */
-static bool fits_default_of(const state *s, const tnm_tree *value) {
+static bool fits_default_of(const field_reader *s, const tnm_tree *value) {
   if (value->kind != TNM_LIST || s->field->rank_of == TN_NONE) return true;
   const tn_field *other = s->fields[s->field->rank_of];
   if (other->default_text == NULL || other->default_text[0] != '[') return true;
@@ -439,7 +439,7 @@ static bool fits_default_of(const state *s, const tnm_tree *value) {
   return false;
 }
 
-static void read_default(const state *s) {
+static void read_default(const field_reader *s) {
   tn_field *f = s->field;
   const tnm_tree *value = tnm_tree_get(s->node, "default");
   if (value == NULL && (f->flags & TN_FIELD_OPTIONAL) != 0) {
@@ -494,7 +494,7 @@ static uint32_t set_offsets(tn_field *const *fields, uint32_t n) {
 
 /* ---------------------------------------------------------------- one field */
 
-static void read_flags(const state *s) {
+static void read_flags(const field_reader *s) {
   if (tnm_get_bool(s->diags, s->node, "optional"))
     s->field->flags |= TN_FIELD_OPTIONAL;
   if (!tnm_get_bool(s->diags, s->node, "dynamic")) return;
@@ -505,7 +505,7 @@ static void read_flags(const state *s) {
                        "bool, int and float have it");
 }
 
-static void read_lifecycle(const state *s) {
+static void read_lifecycle(const field_reader *s) {
   tn_field *f = s->field;
   tnm_life life = tnm_read_life(s->reader, s->node, s->least_since);
   f->since = life.since;
@@ -516,7 +516,7 @@ static void read_lifecycle(const state *s) {
                     life.since);
 }
 
-static bool read_names(const state *s, tnm_unique *names) {
+static bool read_names(const field_reader *s, tnm_unique *names) {
   const tnm_tree *name = tnm_tree_get(s->node, "name");
   const tnm_tree *alias = tnm_tree_get(s->node, "alias");
   if (name == NULL || !tnm_read_member_name(s->diags, name, "a parameter") ||
@@ -531,7 +531,7 @@ static bool read_names(const state *s, tnm_unique *names) {
 
 /* Reads the type of a field. A field with an invalid type counts as a float, so
  * that expressions with its name do not cause further messages. */
-static bool read_type(const state *s) {
+static bool read_type(const field_reader *s) {
   const tnm_tree *type = tnm_tree_get(s->node, "type");
   int found = type == NULL ? -1
                            : tnm_read_word(s->diags, type,
@@ -542,7 +542,7 @@ static bool read_type(const state *s) {
   return found >= 0;
 }
 
-static void read_field(const state *s) {
+static void read_field(const field_reader *s) {
   *s->field = (tn_field){.struct_size = sizeof *s->field,
                          .name = s->field->name,
                          .alias = s->field->alias,
@@ -572,7 +572,7 @@ tn_field **tnm_lower_fields(const tnm_reader *reader, const tnm_tree *list,
   for (tnm_tree *node = list->first; node != NULL; node = node->next) {
     tn_field *field = TNM_NEW(reader->arena, tn_field, 1);
     if (field == NULL) return NULL;
-    state s = {reader, reader->diags, fields, *n, since, node, field};
+    field_reader s = {reader, reader->diags, fields, *n, since, node, field};
     if (!tnm_schema_check(reader->diags, &tnm_schema_param, node) ||
         !read_names(&s, &names))
       continue;

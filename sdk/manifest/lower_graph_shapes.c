@@ -22,31 +22,31 @@ typedef struct dim {
   int64_t value;
 } dim;
 
-enum { /* form.what */
+enum { /* known_shape.what */
        UNKNOWN = 0,
        ALIKE = 1, /* the unknown shape of operand `symbol` */
        LISTED = 2 /* one entry for each dimension */
 };
 
-typedef struct form {
+typedef struct known_shape {
   int what;
   uint32_t symbol;
   uint32_t n;
   dim v[TN_MAX_NDIM];
-} form;
+} known_shape;
 
 enum { MOST_VALUES = 32, MOST_DIMS = 32, MOST_DEPTH = 8 };
 
 /* The state of computing the shapes in the graph of one input's gradient, step
  * by step. */
-typedef struct following {
+typedef struct shape_reader {
   tnm_reader *reader;
   const tn_op *op; /* the differentiated operator */
   tnm_pos pos;
-  form stack[MOST_VALUES];
+  known_shape stack[MOST_VALUES];
   uint32_t n;
   bool told; /* a contradiction was reported: skip its consequences */
-} following;
+} shape_reader;
 
 /* -------------------------------------------------------------------- forms */
 
@@ -64,13 +64,13 @@ static dim make_dim(const tn_node *node) {
 }
 
 /* The shape of an operand of the differentiated operator. */
-static form make_operand_shape(const tn_op *op, uint32_t list, uint32_t i,
-                               int depth) {
+static known_shape make_operand_shape(const tn_op *op, uint32_t list,
+                                      uint32_t i, int depth) {
   const tn_arg *arg = find_operand(op, list, i);
-  form f = {.what = ALIKE, .symbol = list << 16 | i};
+  known_shape f = {.what = ALIKE, .symbol = list << 16 | i};
   if (arg == NULL || (arg->flags & TN_ARG_VARIADIC) != 0 ||
       arg->count != TN_NONE || depth > MOST_DEPTH)
-    return (form){.what = UNKNOWN};
+    return (known_shape){.what = UNKNOWN};
   if (arg->shape_kind == TN_SHAPE_SAME)
     return make_operand_shape(op, arg->shape_list, arg->shape_index, depth + 1);
   if (arg->shape_kind != TN_SHAPE_PATTERN || arg->n_terms > TN_MAX_NDIM)
@@ -86,14 +86,15 @@ static form make_operand_shape(const tn_op *op, uint32_t list, uint32_t i,
 
 /* Tests whether two dimensions certainly differ. Two variables may be equal
  * because of a condition, so they do not certainly differ. */
-static bool are_dims_different(const following *w, const dim *a, const dim *b) {
+static bool are_dims_different(const shape_reader *w, const dim *a,
+                               const dim *b) {
   if (a->kind == OTHER || b->kind == OTHER || w->op->n_requires > 0)
     return false;
   return a->kind != b->kind || a->a != b->a || a->value != b->value;
 }
 
-static bool are_shapes_different(const following *w, const form *a,
-                                 const form *b) {
+static bool are_shapes_different(const shape_reader *w, const known_shape *a,
+                                 const known_shape *b) {
   if (a->what != LISTED || b->what != LISTED) return false;
   if (a->n != b->n) return true;
   for (uint32_t k = 0; k < a->n; ++k)
@@ -101,7 +102,7 @@ static bool are_shapes_different(const following *w, const form *a,
   return false;
 }
 
-static bool are_shapes_equal(const form *a, const form *b) {
+static bool are_shapes_equal(const known_shape *a, const known_shape *b) {
   if (a->what != b->what || a->what == UNKNOWN) return false;
   if (a->what == ALIKE) return a->symbol == b->symbol;
   if (a->n != b->n) return false;
@@ -113,7 +114,7 @@ static bool are_shapes_equal(const form *a, const form *b) {
 }
 
 /* "[N, num_hidden]" */
-static const char *print_shape(const following *w, const form *f) {
+static const char *print_shape(const shape_reader *w, const known_shape *f) {
   const tn_op *op = w->op;
   const char *text = "[";
   for (uint32_t k = 0; k < f->n && text != NULL; ++k) {
@@ -132,7 +133,7 @@ static const char *print_shape(const following *w, const form *f) {
   return text != NULL ? text : "";
 }
 
-static void report_contradiction(following *w, const char *text) {
+static void report_contradiction(shape_reader *w, const char *text) {
   tnm_diag_spec spec = {"E0075", w->pos, NULL};
   w->told = true;
   if (text != NULL) tnm_diag_add(w->reader->diags, &spec, "%s", text);
@@ -143,10 +144,10 @@ static void report_contradiction(following *w, const char *text) {
 /* A call in the graph, and the shapes that the variables in the patterns of its
  * operator represent. */
 typedef struct calling {
-  following *w;
+  shape_reader *w;
   const tn_op *op;
   const char *name; /* "elemwise.mul@1" */
-  const form *in;
+  const known_shape *in;
   uint32_t n_in;
   dim dims[MOST_DIMS];
   bool bound[MOST_DIMS];
@@ -154,7 +155,7 @@ typedef struct calling {
 
 /* Matches a shape with known dimensions to an operand's pattern, which has no
  * pack: each dimension gives a variable of the pattern its value. */
-static void match_pattern(calling *c, const tn_arg *arg, const form *f) {
+static void match_pattern(calling *c, const tn_arg *arg, const known_shape *f) {
   tn__arena *arena = c->w->reader->arena;
   bool fits = arg->n_terms == f->n;
   for (uint32_t k = 0; k < arg->n_terms; ++k)
@@ -180,13 +181,13 @@ static void match_pattern(calling *c, const tn_arg *arg, const form *f) {
 
 static void match_input_shape(calling *c, uint32_t i) {
   const tn_arg *arg = c->op->inputs[i];
-  const form *f = &c->in[i];
+  const known_shape *f = &c->in[i];
   if (arg->shape_kind == TN_SHAPE_PATTERN && f->what == LISTED)
     match_pattern(c, arg, f);
   if (arg->shape_kind != TN_SHAPE_SAME || arg->shape_list != TN_OPERAND_IN ||
       arg->shape_index >= c->n_in)
     return;
-  const form *other = &c->in[arg->shape_index];
+  const known_shape *other = &c->in[arg->shape_index];
   if (!are_shapes_different(c->w, f, other)) return;
   report_contradiction(
       c->w,
@@ -197,12 +198,12 @@ static void match_input_shape(calling *c, uint32_t i) {
                       print_shape(c->w, other), print_shape(c->w, f)));
 }
 
-static form apply_pattern(const calling *c, const tn_arg *arg) {
-  form f = {.what = LISTED, .n = arg->n_terms};
-  if (arg->n_terms > TN_MAX_NDIM) return (form){.what = UNKNOWN};
+static known_shape apply_pattern(const calling *c, const tn_arg *arg) {
+  known_shape f = {.what = LISTED, .n = arg->n_terms};
+  if (arg->n_terms > TN_MAX_NDIM) return (known_shape){.what = UNKNOWN};
   for (uint32_t k = 0; k < f.n; ++k) {
     const tn_node *node = &c->op->nodes[arg->terms[k].node];
-    if (arg->terms[k].spread) return (form){.what = UNKNOWN};
+    if (arg->terms[k].spread) return (known_shape){.what = UNKNOWN};
     if (node->op == TN_NODE_CONST) f.v[k] = make_dim(node);
     if (node->op == TN_NODE_DIM && node->a < MOST_DIMS && c->bound[node->a])
       f.v[k] = c->dims[node->a];
@@ -211,10 +212,11 @@ static form apply_pattern(const calling *c, const tn_arg *arg) {
 }
 
 /* The shape of the first output. */
-static form compute_output_shape(const calling *c) {
+static known_shape compute_output_shape(const calling *c) {
   const tn_arg *arg = find_operand(c->op, TN_OPERAND_OUT, 0);
   bool alike = c->n_in > 0;
-  if (arg == NULL || arg->count != TN_NONE) return (form){.what = UNKNOWN};
+  if (arg == NULL || arg->count != TN_NONE)
+    return (known_shape){.what = UNKNOWN};
   if (arg->shape_kind == TN_SHAPE_PATTERN) return apply_pattern(c, arg);
   if (arg->shape_kind == TN_SHAPE_SAME && arg->shape_list == TN_OPERAND_IN &&
       arg->shape_index < c->n_in)
@@ -223,29 +225,30 @@ static form compute_output_shape(const calling *c) {
     alike = alike && are_shapes_equal(&c->in[0], &c->in[i]);
   return arg->shape_kind == TN_SHAPE_BROADCAST && alike
              ? c->in[0]
-             : (form){.what = UNKNOWN};
+             : (known_shape){.what = UNKNOWN};
 }
 
-static form apply_call(following *w, const tn_step *step, const form *in) {
+static known_shape apply_call(shape_reader *w, const tn_step *step,
+                              const known_shape *in) {
   const tn_op *op = tnm_find_called(w->reader, step->op);
   calling c = {
       .w = w, .op = op, .name = step->op, .in = in, .n_in = step->index};
   if (op == NULL || c.n_in > op->n_inputs ||
       (c.n_in > 0 &&
        (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0))
-    return (form){.what = UNKNOWN};
+    return (known_shape){.what = UNKNOWN};
   for (uint32_t i = 0; i < c.n_in && !w->told; ++i) match_input_shape(&c, i);
-  return w->told ? (form){.what = UNKNOWN} : compute_output_shape(&c);
+  return w->told ? (known_shape){.what = UNKNOWN} : compute_output_shape(&c);
 }
 
 /* ------------------------------------------------------------------- graphs */
 
-static void apply_steps(following *w, const tn_input_gradient *g) {
+static void apply_steps(shape_reader *w, const tn_input_gradient *g) {
   for (uint32_t k = 0; k < g->n_steps && !w->told; ++k) {
     const tn_step *step = &g->steps[k];
     const uint32_t list =
         step->what == TN_NEED_IN ? TN_OPERAND_IN : TN_OPERAND_OUT;
-    form f;
+    known_shape f;
     if (step->what == TN_STEP_CALL) {
       if (step->index > w->n) return;
       w->n -= step->index;
@@ -262,8 +265,9 @@ static void check_input_gradient(tnm_reader *reader, const tnm_operator *o,
                                  uint32_t i) {
   const char *const path[] = {"gradient", "graph", o->op->inputs[i]->name,
                               NULL};
-  following w = {.reader = reader, .op = o->op, .pos = tnm_find_place(o, path)};
-  const form want = make_operand_shape(o->op, TN_OPERAND_IN, i, 0);
+  shape_reader w = {
+      .reader = reader, .op = o->op, .pos = tnm_find_place(o, path)};
+  const known_shape want = make_operand_shape(o->op, TN_OPERAND_IN, i, 0);
   apply_steps(&w, o->op->gradient->inputs[i]);
   if (w.told || w.n != 1 || !are_shapes_different(&w, &w.stack[0], &want))
     return;

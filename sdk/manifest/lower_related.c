@@ -12,7 +12,7 @@
 /* Sets of operands with shapes that a rule relates, as a union-find structure.
  * Its members are the operands, dimension variables and packs, then one member
  * for the function that infers shapes, and one for broadcasting. */
-typedef struct groups {
+typedef struct related_sets {
   const tnm_lower *lower;
   uint32_t *parent;
   uint32_t first[5]; /* number of the first member that is an input, output,
@@ -20,15 +20,15 @@ typedef struct groups {
   uint32_t hook;
   uint32_t broadcast;
   uint32_t n;
-} groups;
+} related_sets;
 
 enum { DIMS = 3, PACKS = 4 };
 
-static bool init_groups(groups *g, const tnm_lower *lower) {
+static bool init_sets(related_sets *g, const tnm_lower *lower) {
   const tn_op *op = lower->op;
   const uint32_t counts[] = {op->n_inputs, op->n_outputs, op->n_aux, op->n_dims,
                              op->n_packs};
-  *g = (groups){.lower = lower};
+  *g = (related_sets){.lower = lower};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i) {
     g->first[i] = g->n;
     g->n += counts[i];
@@ -40,7 +40,7 @@ static bool init_groups(groups *g, const tnm_lower *lower) {
   return g->parent != NULL;
 }
 
-static uint32_t find_group(const groups *g, uint32_t member) {
+static uint32_t find_set(const related_sets *g, uint32_t member) {
   while (g->parent[member] != member) {
     g->parent[member] = g->parent[g->parent[member]];
     member = g->parent[member];
@@ -48,18 +48,18 @@ static uint32_t find_group(const groups *g, uint32_t member) {
   return member;
 }
 
-/* Makes one group of two. The lower number becomes the number of the group, so
- * a group with the first input has the lowest number. */
-static void join_groups(const groups *g, uint32_t a, uint32_t b) {
-  const uint32_t x = find_group(g, a), y = find_group(g, b);
+/* Makes one set of two. The lower number becomes the number of the set, so
+ * a set with the first input has the lowest number. */
+static void join_sets(const related_sets *g, uint32_t a, uint32_t b) {
+  const uint32_t x = find_set(g, a), y = find_set(g, b);
   g->parent[x < y ? y : x] = x < y ? x : y;
 }
 
-/* Puts all operands of an expression into the group of `member`; if it is
- * TN_NONE, into one group. Returns a member of the group. Parameters relate
+/* Puts all operands of an expression into the set of `member`; if it is
+ * TN_NONE, into one set. Returns a member of the set. Parameters relate
  * nothing: two inputs of `n` and `n + M` elements may still differ in ways that
  * a kernel does not check. */
-static uint32_t join_expression(const groups *g, uint32_t member,
+static uint32_t join_expression(const related_sets *g, uint32_t member,
                                 uint32_t node) {
   const tn_node *n = &g->lower->op->nodes[node];
   const uint32_t args[] = {(uint32_t)n->a, (uint32_t)n->b, (uint32_t)n->c};
@@ -71,22 +71,22 @@ static uint32_t join_expression(const groups *g, uint32_t member,
   else if (n->op == TN_NODE_OPERAND_RANK || n->op == TN_NODE_OPERAND_SIZE ||
            n->op == TN_NODE_OPERAND_SHAPE)
     named = g->first[args[0]] + args[1];
-  if (named != TN_NONE && member != TN_NONE) join_groups(g, member, named);
+  if (named != TN_NONE && member != TN_NONE) join_sets(g, member, named);
   if (member == TN_NONE) member = named;
   for (uint32_t i = 0; i < tnm_node_arity(n->op); ++i)
     member = join_expression(g, member, args[i]);
   return member;
 }
 
-static void join_operand(const groups *g, uint32_t list, uint32_t index) {
+static void join_operand(const related_sets *g, uint32_t list, uint32_t index) {
   const tn_arg *arg = g->lower->operands[list].v[index];
   const uint32_t member = g->first[list] + index;
   if (arg->shape_kind == TN_SHAPE_SAME)
-    join_groups(g, member, g->first[arg->shape_list] + arg->shape_index);
+    join_sets(g, member, g->first[arg->shape_list] + arg->shape_index);
   else if (arg->shape_kind == TN_SHAPE_BROADCAST)
-    join_groups(g, member, g->broadcast);
+    join_sets(g, member, g->broadcast);
   else if (arg->shape_kind == TN_SHAPE_HOOK)
-    join_groups(g, member, g->hook);
+    join_sets(g, member, g->hook);
   for (uint32_t i = 0; i < arg->n_terms; ++i)
     (void)join_expression(g, member, (uint32_t)arg->terms[i].node);
 }
@@ -98,7 +98,7 @@ static bool has_kind(const tnm_lower *lower, uint32_t kind) {
   return false;
 }
 
-static void join_related_operands(const groups *g) {
+static void join_related_operands(const related_sets *g) {
   const tn_op *op = g->lower->op;
   for (uint32_t list = 0; list < 3; ++list)
     for (uint32_t i = 0; i < g->lower->operands[list].n; ++i)
@@ -107,14 +107,15 @@ static void join_related_operands(const groups *g) {
     (void)join_expression(g, TN_NONE, op->requirements[i]->node);
   if (!has_kind(g->lower, TN_SHAPE_BROADCAST)) return;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
-    join_groups(g, g->first[TN_OPERAND_IN] + i, g->broadcast);
+    join_sets(g, g->first[TN_OPERAND_IN] + i, g->broadcast);
 }
 
 /* ----------------------------------------------------------------- messages */
 
 /* Tests whether the shape of an operand depends on numbers and parameters only.
  * No rule must relate such a shape to others. */
-static bool has_fixed_shape(const groups *g, uint32_t list, uint32_t index) {
+static bool has_fixed_shape(const related_sets *g, uint32_t list,
+                            uint32_t index) {
   const tn_arg *arg = g->lower->operands[list].v[index];
   while (arg->shape_kind == TN_SHAPE_SAME) {
     list = arg->shape_list;
@@ -124,11 +125,11 @@ static bool has_fixed_shape(const groups *g, uint32_t list, uint32_t index) {
   const uint32_t member = g->first[list] + index;
   if (arg->shape_kind != TN_SHAPE_PATTERN) return false;
   for (uint32_t i = g->first[DIMS]; i < g->hook; ++i)
-    if (find_group(g, i) == find_group(g, member)) return false;
+    if (find_set(g, i) == find_set(g, member)) return false;
   return true;
 }
 
-static void report_needless_independent(const groups *g, uint32_t index,
+static void report_needless_independent(const related_sets *g, uint32_t index,
                                         uint32_t other) {
   const tnm_operands *inputs = &g->lower->operands[TN_OPERAND_IN];
   const tnm_tree *key = tnm_tree_get(inputs->nodes[index], "independent");
@@ -141,12 +142,13 @@ static void report_needless_independent(const groups *g, uint32_t index,
 }
 
 /* Checks inputs that are declared independent although a rule names them. */
-static bool check_independent_inputs(const groups *g, const bool *declared) {
+static bool check_independent_inputs(const related_sets *g,
+                                     const bool *declared) {
   const uint32_t n = g->lower->op->n_inputs;
   bool good = true;
   for (uint32_t i = 0; i < n; ++i) {
     for (uint32_t k = 0; k < n && declared[i]; ++k) {
-      if (k == i || find_group(g, i) != find_group(g, k)) continue;
+      if (k == i || find_set(g, i) != find_set(g, k)) continue;
       report_needless_independent(g, i, k);
       good = false;
       break;
@@ -157,14 +159,14 @@ static bool check_independent_inputs(const groups *g, const bool *declared) {
 
 /* Tests whether an operand is variadic and no rule relates the shapes of its
  * tensors to each other. */
-static bool has_unrelated_tensors(const groups *g, const tn_arg *arg) {
+static bool has_unrelated_tensors(const related_sets *g, const tn_arg *arg) {
   return (arg->flags & TN_ARG_VARIADIC) != 0 &&
          arg->shape_kind == TN_SHAPE_ANY &&
          !has_kind(g->lower, TN_SHAPE_BROADCAST);
 }
 
-static void report_unrelated(const groups *g, uint32_t list, uint32_t index,
-                             const char *other) {
+static void report_unrelated(const related_sets *g, uint32_t list,
+                             uint32_t index, const char *other) {
   const tnm_operands *operands = &g->lower->operands[list];
   const tnm_tree *name = tnm_tree_get(operands->nodes[index], "name");
   const tnm_diag_spec spec = {"E0097", name->pos, "unrelated"};
@@ -186,20 +188,20 @@ static void report_unrelated(const groups *g, uint32_t list, uint32_t index,
 }
 
 /* Reports the operands of a list that no rule relates to the operands before
- * them. *first is the name of the first operand of the first group; the
- * function reports the first operand of each further group. Operands of fixed
+ * them. *first is the name of the first operand of the first set; the
+ * function reports the first operand of each further set. Operands of fixed
  * shape and declared independent inputs are not reported. A variadic input with
- * unrelated tensors is reported even in the first group. */
-static void report_unrelated_groups(const groups *g, uint32_t list,
-                                    const bool *declared, bool *seen,
-                                    const char **first) {
+ * unrelated tensors is reported even in the first set. */
+static void report_unrelated_sets(const related_sets *g, uint32_t list,
+                                  const bool *declared, bool *seen,
+                                  const char **first) {
   const tnm_operands *operands = &g->lower->operands[list];
   const bool inputs = list == TN_OPERAND_IN;
   for (uint32_t i = 0; i < operands->n; ++i) {
-    const uint32_t group = find_group(g, g->first[list] + i);
+    const uint32_t set = find_set(g, g->first[list] + i);
     const bool loose = has_unrelated_tensors(g, operands->v[i]);
-    if (has_fixed_shape(g, list, i) || (seen[group] && !loose)) continue;
-    seen[group] = true;
+    if (has_fixed_shape(g, list, i) || (seen[set] && !loose)) continue;
+    seen[set] = true;
     if (inputs && declared[i]) continue;
     if (loose || *first != NULL)
       report_unrelated(g, list, i, loose ? NULL : *first);
@@ -215,8 +217,8 @@ void tnm_check_related(const tnm_lower *lower) {
   const tnm_tree *const *nodes = lower->operands[TN_OPERAND_IN].nodes;
   bool *declared = TNM_NEW(lower->arena, bool, n);
   const char *first = NULL;
-  groups g;
-  if (declared == NULL || !init_groups(&g, lower)) return;
+  related_sets g;
+  if (declared == NULL || !init_sets(&g, lower)) return;
   bool *seen = TNM_NEW(lower->arena, bool, g.n);
   for (uint32_t i = 0; i < n; ++i)
     declared[i] = tnm_get_bool(lower->diags, nodes[i], "independent");
@@ -224,6 +226,6 @@ void tnm_check_related(const tnm_lower *lower) {
   join_related_operands(&g);
   if (!check_independent_inputs(&g, declared) || has_kind(lower, TN_SHAPE_HOOK))
     return;
-  report_unrelated_groups(&g, TN_OPERAND_IN, declared, seen, &first);
-  report_unrelated_groups(&g, TN_OPERAND_AUX, declared, seen, &first);
+  report_unrelated_sets(&g, TN_OPERAND_IN, declared, seen, &first);
+  report_unrelated_sets(&g, TN_OPERAND_AUX, declared, seen, &first);
 }
