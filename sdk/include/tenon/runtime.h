@@ -83,9 +83,10 @@ typedef struct tn_options {
 TN_API TN_MUST_USE tn_code tn_runtime_create(const tn_options *options,
                                              tn_runtime **out);
 
-/* Releases the runtime. Its arrays and params keep it alive until they are
- * released, so the order does not matter. With the last of them, `fini` of the
- * plugins is called in reverse order of loading. [host-thread] */
+/* Releases the runtime. Its arrays, params, variables and operations keep it
+ * alive until they are released, so the order does not matter. With the last of
+ * them, pending work is done, and `fini` of the plugins is called in reverse
+ * order of loading. [host-thread] */
 TN_API void tn_runtime_release(tn_runtime *rt);
 
 /* Waits for everything that was scheduled. Reports each failure since the last
