@@ -220,9 +220,6 @@ tn_code tn__push(tn__engine *engine, const tn__job *job);
  * token is invalid afterwards. */
 void tn__token_done(tn__token *token, tn_code code);
 
-/* True if the engine was abandoned while the job waited. */
-bool tn__token_cancelled(const tn__token *token);
-
 /* Runs the job on the calling thread, in its turn, and returns when it is over:
  * its code, or the error that kept it from running. Until its turn the thread
  * helps with earlier jobs. Not from inside a function. */

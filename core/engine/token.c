@@ -294,8 +294,3 @@ void tn__token_done(tn__token *token, tn_code code) {
   if (token->queue != NULL) code = tn__fence_after(token, code);
   token->engine->kind->done(token, code);
 }
-
-bool tn__token_cancelled(const tn__token *token) {
-  return token != NULL && atomic_load_explicit(&token->engine->abandoned,
-                                               memory_order_acquire) != 0;
-}

@@ -25,9 +25,16 @@ static void step_end(tn__step *step) {
   tn__planned_release(step->watch[1]);
 }
 
+/* A sequence of the program by number; NULL after the last. */
+static tn__sequence *sequence_at(tn_program *p, uint32_t i) {
+  tn__sequence *all[] = {&p->forward[0], &p->forward[1], &p->backward,
+                         &p->single[0],  &p->single[1],  &p->single[2]};
+  return i < sizeof all / sizeof *all ? all[i] : NULL;
+}
+
 static void steps_end(tn_program *p) {
-  for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
-    tn__capture_free(tn__sequence_at(p, i));
+  for (uint32_t i = 0; sequence_at(p, i); ++i)
+    tn__capture_free(sequence_at(p, i));
   for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
   tn__graph_release(p->graph);
   tn__graph_release(p->source);
@@ -62,18 +69,12 @@ void tn__program_unhold(tn_program *p) {
   arrays_release(p);
   if (p->planned) tn__memory_plan_deinit(&p->plan);
   tn__arena_deinit(&p->arena);
-  for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
-    tn__free(p->env, tn__sequence_at(p, i)->segments);
+  for (uint32_t i = 0; sequence_at(p, i); ++i)
+    tn__free(p->env, sequence_at(p, i)->segments);
   tn__var_deinit(&p->turn);
   for (uint32_t i = 0; i < p->n_signals; ++i) tn__var_deinit(&p->signals[i]);
   tn__free(p->env, p->signals);
   tn__free(p->env, p);
-}
-
-tn__sequence *tn__sequence_at(tn_program *p, uint32_t i) {
-  tn__sequence *all[] = {&p->forward[0], &p->forward[1], &p->backward,
-                         &p->single[0],  &p->single[1],  &p->single[2]};
-  return i < sizeof all / sizeof *all ? all[i] : NULL;
 }
 
 static tn_code turn_run(void *arg, tn__token *token) {
@@ -111,9 +112,9 @@ void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
   p->settled = tn__program_wait_runs(p);
-  for (uint32_t i = 0; tn__sequence_at(p, i); ++i) {
-    tn__capture_stop(tn__sequence_at(p, i));
-    tn__sequence_end(p, tn__sequence_at(p, i));
+  for (uint32_t i = 0; sequence_at(p, i); ++i) {
+    tn__capture_stop(sequence_at(p, i));
+    tn__sequence_end(p, sequence_at(p, i));
   }
   if (p->settled) holds_await(p);
   tn__program_unhold(p);

@@ -185,6 +185,17 @@ typedef struct tn__call_state {
   } local;
 } tn__call_state;
 
+/* ------------------------------------------------------------- call_error.c */
+
+/* Writes "input `x`" or "output `parts[2]`" to `to`. */
+enum { TN__OPERAND_TEXT = 160 };
+const char *tn__operand_text(const tn__operand *operand, char *to);
+/* Adds " f32 (2,3)" to the error text. */
+void tn__fail_tensor(tn_code code, tn_dtype dtype, int32_t ndim,
+                     const int64_t *shape);
+/* Fails with the plugin's text, the name of the kernel, and its operands. */
+tn_code tn__kernel_fail(tn__launch *launch, tn_code code, const char *stage);
+
 /* ------------------------------------------------------------- call_state.c */
 
 /* Creates a state on the heap. Its caller releases or launches it. */
@@ -203,13 +214,6 @@ tn_code tn__call_reserve_operands(tn__call_state *s);
 void tn__call_deliver_outputs(tn__call_state *s, const tn_outputs *outputs);
 /* True if no output is requested. */
 bool tn__call_is_idle(const tn__call_state *s);
-
-/* Writes "input `x`" or "output `parts[2]`" to `to`. */
-enum { TN__OPERAND_TEXT = 160 };
-const char *tn__operand_text(const tn__operand *operand, char *to);
-/* Adds " f32 (2,3)" to the error text. */
-void tn__fail_tensor(tn_code code, tn_dtype dtype, int32_t ndim,
-                     const int64_t *shape);
 
 /* --------------------------------------------------------------- operands.c */
 
@@ -344,8 +348,6 @@ static inline bool tn__input_is_read(uint32_t flags) {
  * so a failed call does not affect later ones. */
 uint32_t tn__recipe_list_uses(const tn__recipe *recipe, tn__caller *caller,
                               tn__scratch_space *space, tn__access *to);
-/* Counts the writes of its outputs and states, once for each push. */
-void tn__call_count_writes(const tn__call_state *s);
 /* Allocates the memory of its arrays. */
 tn_code tn__call_materialise(tn__call_state *s);
 /* Holds its arrays, and ends the ownership of temporaries: pending operations
@@ -353,11 +355,6 @@ tn_code tn__call_materialise(tn__call_state *s);
 void tn__call_hold_arrays(tn__call_state *s);
 /* Releases the new arrays that were not delivered. */
 void tn__call_disown_arrays(tn__call_state *s);
-/* True if the call is short enough for the thread that pushes it. */
-bool tn__call_is_small(const tn__call_state *s);
-/* True if the call is long enough to share with workers. Then it runs outside
- * of the gate. */
-bool tn__call_is_shared(const tn__call_state *s);
 
 /* --------------------------------------------------------------- call_run.c */
 
@@ -371,16 +368,13 @@ void tn__launch_set_workspaces(tn__launch *launch, const tn__recipe *recipe,
                                void *memory);
 /* Claims the random blocks of one call. */
 void tn__launch_claim_random(tn__launch *launch, const tn__recipe *recipe);
-/* Sets the random streams and dynamic parameters of a call that is recorded
- * (recorded.c). */
-void tn__launch_set_changes(tn__call_state *s);
-/* Fails with the plugin's text, the name of the kernel, and its operands. */
-tn_code tn__kernel_fail(tn__launch *launch, tn_code code, const char *stage);
+/* Bytes of the values that change between the runs of a recorded call, and of
+ * the params struct among them, which comes first (recorded.c). */
+size_t tn__call_change_bytes(const tn__call_state *s);
+size_t tn__call_change_params_bytes(const tn__call_state *s);
 /* Adds the operator's name to the text of TN_OUT_OF_MEMORY. Other codes are
  * returned as they are. */
 tn_code tn__call_name_memory_failure(const tn__call_state *s, tn_code rc);
-/* The array's tensor with the address of its elements. */
-tn_tensor tn__array_tensor_with_data(const tn_array *array);
 
 /* ---------------------------------------------------------------- dynamic.c */
 

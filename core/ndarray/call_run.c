@@ -5,37 +5,6 @@
  */
 #include "call.h"
 
-/* ----------------------------------------------------------------- messages */
-
-static void append_operands(tn_code code, const tn__operand *operands,
-                            const tn_tensor *tensors, uint32_t n) {
-  char text[TN__OPERAND_TEXT];
-  for (uint32_t i = 0; i < n; ++i) {
-    if (tensors[i].ndim < 0) continue;
-    tn__fail_more(code, "; %s", tn__operand_text(&operands[i], text));
-    tn__fail_tensor(code, tensors[i].dtype, tensors[i].ndim, tensors[i].shape);
-  }
-}
-
-/* Fails with the plugin's own text first. The names of kernel and plugin and
- * the operands follow. */
-tn_code tn__kernel_fail(tn__launch *l, tn_code code, const char *stage) {
-  const tn_plugin *plugin = l->kernel->plugin->entry;
-  const tn_frame *f = &l->frame;
-  bool named = code < 0 && code >= TN_INTERNAL;
-  tn_code rc = named ? code : TN_PLUGIN;
-  tn__fail(rc, "%s: %s", l->op->name,
-           l->slot.text[0] ? l->slot.text : "the kernel gave no reason");
-  if (named && !l->slot.text[0]) tn__fail_more(rc, " (%s)", tn_code_name(rc));
-  if (!named) tn__fail_more(rc, " (it returned %d, which is no code)", code);
-  tn__fail_more(rc, "; in %s of kernel %s, plugin %s release %u", stage,
-                l->kernel->desc->id, plugin->name, (unsigned)plugin->release);
-  append_operands(rc, l->operands, f->in, f->n_in);
-  append_operands(rc, l->operands + f->n_in, f->out, f->n_out);
-  append_operands(rc, l->operands + f->n_in + f->n_out, f->aux, f->n_aux);
-  return rc;
-}
-
 tn_code tn__call_name_memory_failure(const tn__call_state *s, tn_code rc) {
   if (rc != TN_OUT_OF_MEMORY) return rc;
   return tn__fail(rc, "%s: %s", s->op->name, tn_error_text());
@@ -73,6 +42,41 @@ void tn__launch_claim_random(tn__launch *l, const tn__recipe *recipe) {
   l->run.random = l->random_list;
 }
 
+/* The params struct and the offset of each random stream of a recorded call are
+ * in memory of the device. */
+static size_t round_to_16(size_t bytes) {
+  return (bytes + 15) / 16 * 16;
+}
+
+size_t tn__call_change_params_bytes(const tn__call_state *s) {
+  const tn_op *desc = s->op->desc;
+  for (uint32_t i = 0; s->own_params && i < desc->n_params; ++i)
+    if (desc->params[i]->flags & TN_FIELD_DYNAMIC)
+      return round_to_16(desc->params_size);
+  return 0;
+}
+
+size_t tn__call_change_bytes(const tn__call_state *s) {
+  return tn__call_change_params_bytes(s) +
+         round_to_16(s->recipe->n_random * sizeof(uint64_t));
+}
+
+static void set_changes(tn__call_state *s) {
+  tn__launch *l = &s->launch;
+  const size_t n = tn__call_change_params_bytes(s);
+  const uint64_t *offsets = (const uint64_t *)(s->changes + n);
+  for (uint32_t i = 0; i < s->recipe->n_random; ++i) {
+    l->random[i] = (tn_random){.struct_size = sizeof(tn_random),
+                               .key = atomic_load(&s->caller->random.key),
+                               .device_offset = offsets + i};
+    l->random_list[i] = &l->random[i];
+  }
+  l->run.n_random = s->recipe->n_random;
+  l->run.random = l->random_list;
+  l->frame.ws = l->ws;
+  l->ws[l->frame.n_ws] = n > 0 ? (void *)(uintptr_t)s->changes : NULL;
+}
+
 static tn_code resources_take(tn__call_state *s) {
   const tn__recipe *r = s->recipe;
   void *memory = s->ws_memory;
@@ -82,17 +86,11 @@ static tn_code resources_take(tn__call_state *s) {
       TN__TRY(tn__scratch_reserve(s->space, r->ws_total, &memory));
     tn__launch_set_workspaces(&s->launch, r, memory);
   }
-  if (s->changes) tn__launch_set_changes(s);
+  if (s->changes) set_changes(s);
   return TN_OK;
 }
 
 /* -------------------------------------------------------------------- place */
-
-tn_tensor tn__array_tensor_with_data(const tn_array *array) {
-  tn_tensor tensor = tn__array_metadata(array);
-  tensor.data = tn__array_data(array);
-  return tensor;
-}
 
 /* Finds the memory of an input or a state for the kernel: its own, or a dense
  * copy. */

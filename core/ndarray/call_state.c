@@ -238,28 +238,3 @@ tn_code tn__call_state_deinit(tn__call_state *s, tn_code rc) {
   tn__operator_unhold(s->op);
   return rc;
 }
-
-/* ----------------------------------------------------------------- messages */
-
-const char *tn__operand_text(const tn__operand *operand, char *to) {
-  if (operand->member < 0)
-    snprintf(to, TN__OPERAND_TEXT, "%s `%s`", operand->role,
-             operand->arg->name);
-  else
-    snprintf(to, TN__OPERAND_TEXT, "%s `%s[%d]`", operand->role,
-             operand->arg->name, (int)operand->member);
-  return to;
-}
-
-void tn__fail_tensor(tn_code code, tn_dtype dtype, int32_t ndim,
-                     const int64_t *shape) {
-  tn__fail_more(code, " %s (",
-                dtype == TN_DTYPE_UNKNOWN ? "?" : tn__dtype_name(dtype));
-  for (int32_t i = 0; i < ndim; ++i) {
-    if (shape[i] < 0)
-      tn__fail_more(code, i ? ",?" : "?");
-    else
-      tn__fail_more(code, i ? ",%lld" : "%lld", (long long)shape[i]);
-  }
-  tn__fail_more(code, ndim < 0 ? "unknown rank)" : ")");
-}

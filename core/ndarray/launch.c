@@ -4,44 +4,6 @@
  */
 #include "call.h"
 
-enum { /* most bytes of a call on the calling thread */
-       SMALL_ELEMENTWISE = 4 << 20, /* about a tenth of a millisecond */
-       SMALL_OTHER = 128 << 10,     /* a matrix product of 100 by 100 */
-       /* from this size on workers may help: marks on the variables cost a
-          twentieth of such a call */
-       SHARED_ELEMENTWISE = 256 << 10
-};
-
-/* --------------------------------------------------------------------- size */
-
-/* Counts the bytes of all operands except for outputs that are not requested.
- */
-static uint64_t operand_bytes(const tn__call_state *s) {
-  const tn_frame *f = &s->launch.frame;
-  uint64_t bytes = 0;
-  for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i) {
-    const bool output = i >= f->n_in && i < f->n_in + f->n_out;
-    if (s->in[i].ndim < 0 || (output && s->req[i - f->n_in] == TN_REQ_NULL))
-      continue;
-    bytes +=
-        (uint64_t)(tn_tensor_size(&s->in[i]) * tn_dtype_bytes(s->in[i].dtype));
-  }
-  return bytes;
-}
-
-bool tn__call_is_small(const tn__call_state *s) {
-  uint32_t flags = s->choice.kernel->desc->flags;
-  uint64_t most =
-      flags & TN_KERNEL_ELEMENTWISE ? SMALL_ELEMENTWISE : SMALL_OTHER;
-  return operand_bytes(s) <= most;
-}
-
-bool tn__call_is_shared(const tn__call_state *s) {
-  return (s->choice.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) != 0 &&
-         tn__engine_workers(s->caller->env->engine) > 1 &&
-         operand_bytes(s) >= SHARED_ELEMENTWISE;
-}
-
 /* --------------------------------------------------------------------- uses */
 
 static void add_use(tn__call_state *s, tn__var *var, uint32_t mode) {
@@ -154,7 +116,8 @@ void tn__call_hold_arrays(tn__call_state *s) {
   }
 }
 
-void tn__call_count_writes(const tn__call_state *s) {
+/* Counts the writes of its outputs and states, once for each push. */
+static void count_writes(const tn__call_state *s) {
   const tn_frame *f = &s->launch.frame;
   for (uint32_t i = 0; i < f->n_out + f->n_aux; ++i)
     if (is_used(s, f->n_in + i) &&
@@ -185,7 +148,7 @@ tn_code tn__call_launch(tn__call_state *s, const tn_outputs *outputs) {
   tn_code rc = tn__call_materialise(s);
   if (rc) return tn__call_state_release(s, rc);
   tn__call_list_uses(s);
-  tn__call_count_writes(s);
+  count_writes(s);
   tn__call_hold_arrays(s);
   atomic_store_explicit(&s->n_owners, 2, memory_order_relaxed);
   const tn__job job = {.name = s->op->name,

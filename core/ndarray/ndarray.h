@@ -98,6 +98,12 @@ static inline void *tn__array_data(const tn_array *array) {
 }
 /* The tensor without `data`, which another thread may set at the same time. */
 tn_tensor tn__array_metadata(const tn_array *array);
+/* The same with the address of its elements. */
+static inline tn_tensor tn__array_tensor_with_data(const tn_array *array) {
+  tn_tensor tensor = tn__array_metadata(array);
+  tensor.data = tn__array_data(array);
+  return tensor;
+}
 /* Mode of an operation that writes the whole array, for its block's variable:
  * TN__OVERWRITE, or TN__UPDATE if the array is a part of the block. */
 uint32_t tn__array_write_mode(const tn_array *array);
@@ -314,8 +320,6 @@ void tn__planned_write_changes(const tn__planned *call, void *to);
  * device, not NULL. Random numbers use the present key. */
 tn_code tn__planned_record(const tn__planned *call, tn__token *token,
                            const void *there);
-/* Counts the writes of its outputs, once for each push. */
-void tn__planned_count_writes(const tn__planned *call);
 
 /* A tile: the kernel of a planned call, which is direct and outlives the tile,
  * on parts of its operands. The user sets its tensors (inputs, then outputs):

@@ -131,10 +131,6 @@ uint32_t tn__planned_list_uses(tn__planned *call, const tn__access **out) {
   return s->n_access;
 }
 
-void tn__planned_count_writes(const tn__planned *call) {
-  if (!call->idle) tn__call_count_writes(call->state);
-}
-
 /* ------------------------------------------------------------------ compute */
 
 tn_code tn__planned_materialise(tn__planned *call, void *workspace) {

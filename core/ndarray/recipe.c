@@ -341,6 +341,44 @@ static tn_code shell_create(tn__call_state *s, tn__recipe **out) {
   return TN_OK;
 }
 
+/* --------------------------------------------------------------------- size */
+
+enum { /* most bytes of a call on the calling thread */
+       SMALL_ELEMENTWISE = 4 << 20, /* about a tenth of a millisecond */
+       SMALL_OTHER = 128 << 10,     /* a matrix product of 100 by 100 */
+       /* from this size on workers may help: marks on the variables cost a
+          twentieth of such a call */
+       SHARED_ELEMENTWISE = 256 << 10
+};
+
+/* Counts the bytes of all operands except for outputs that are not requested.
+ */
+static uint64_t operand_bytes(const tn__call_state *s) {
+  const tn_frame *f = &s->launch.frame;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i) {
+    const bool output = i >= f->n_in && i < f->n_in + f->n_out;
+    if (s->in[i].ndim < 0 || (output && s->req[i - f->n_in] == TN_REQ_NULL))
+      continue;
+    bytes +=
+        (uint64_t)(tn_tensor_size(&s->in[i]) * tn_dtype_bytes(s->in[i].dtype));
+  }
+  return bytes;
+}
+
+static bool is_small(const tn__call_state *s) {
+  uint32_t flags = s->choice.kernel->desc->flags;
+  uint64_t most =
+      flags & TN_KERNEL_ELEMENTWISE ? SMALL_ELEMENTWISE : SMALL_OTHER;
+  return operand_bytes(s) <= most;
+}
+
+static bool is_shared(const tn__call_state *s) {
+  return (s->choice.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) != 0 &&
+         tn__engine_workers(s->caller->env->engine) > 1 &&
+         operand_bytes(s) >= SHARED_ELEMENTWISE;
+}
+
 static tn_code create_recipe(tn__call_state *s, tn__recipe **out) {
   const tn_frame *f = &s->launch.frame;
   tn__recipe *r = NULL;
@@ -356,8 +394,8 @@ static tn_code create_recipe(tn__call_state *s, tn__recipe **out) {
       s->pass == TN_PASS_FORWARD ? s->counts.n_visible : s->counts.n_in;
   r->closed = !s->from_outputs;
   r->direct = is_direct(s);
-  r->small = tn__call_is_small(s);
-  r->shared = tn__call_is_shared(s);
+  r->small = is_small(s);
+  r->shared = is_shared(s);
   tn_code rc = prepare_recipe(s, r);
   if (rc) {
     tn__recipe_release(r);

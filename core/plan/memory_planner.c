@@ -319,12 +319,6 @@ size_t tn__memory_plan_bytes(const tn__memory_plan *plan) {
   return total;
 }
 
-size_t tn__memory_plan_separate(const tn__memory_plan *plan) {
-  size_t total = 0;
-  for (size_t k = 0; k < plan->n_pools; ++k) total += plan->pools[k].separate;
-  return total;
-}
-
 size_t tn__memory_plan_lower_bound(const tn__memory_plan *plan) {
   size_t total = 0;
   for (size_t k = 0; k < plan->n_pools; ++k)

@@ -185,7 +185,6 @@ void tn__memory_plan_deinit(tn__memory_plan *plan);
 
 /* Sums over the pools. */
 size_t tn__memory_plan_bytes(const tn__memory_plan *plan);
-size_t tn__memory_plan_separate(const tn__memory_plan *plan);
 size_t tn__memory_plan_lower_bound(const tn__memory_plan *plan);
 
 #endif /* TENON_PLAN_PLAN_H_ */

@@ -286,8 +286,6 @@ tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
  * because schedules do not support queues. */
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train);
-/* A sequence of the program by number; NULL after the last. */
-tn__sequence *tn__sequence_at(tn_program *p, uint32_t i);
 
 tn_code tn__sequence_push(const tn_program *p, const tn__sequence *sequence);
 /* Pushes its begin operations, then the operations of segments [first, first +

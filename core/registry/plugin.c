@@ -279,7 +279,9 @@ static bool can_close(const tn__plugin *plugin) {
   return !plugin->began || plugin->entry->flags & TN_PLUGIN_UNLOADABLE;
 }
 
-bool tn__plugin_stop(tn__plugin *plugin) {
+/* Calls fini if init has succeeded, closes the file if that is allowed, and
+ * frees everything but path and record. True if the file stays mapped. */
+static bool stop_plugin(tn__plugin *plugin) {
   const bool close = plugin->handle && can_close(plugin);
   call_fini(plugin);
   forget_user(plugin->registry, plugin);
@@ -302,7 +304,7 @@ tn_code tn__plugin_append_path(const tn__plugin *plugin, tn_code rc) {
 void tn__plugin_discard(tn__plugin *plugin) {
   if (!plugin) return;
   const tn__env *env = plugin->registry->env;
-  (void)tn__plugin_stop(plugin);
+  (void)stop_plugin(plugin);
   tn__free(env, plugin->path);
   tn__free(env, plugin);
 }
@@ -310,7 +312,7 @@ void tn__plugin_discard(tn__plugin *plugin) {
 /* Remembers a file that stays mapped, once per name. */
 void tn__plugin_retire(tn__plugin *plugin) {
   tn__vec *resident = &plugin->registry->resident;
-  bool stays = tn__plugin_stop(plugin);
+  bool stays = stop_plugin(plugin);
   for (size_t i = 0; i < resident->n; ++i) {
     const tn__plugin *other = resident->v[i];
     stays = stays && strcmp(other->path, plugin->path) != 0;

@@ -187,7 +187,8 @@ static bool is_before(const tn_kernel *a, const tn_kernel *b) {
   return order ? order < 0 : a->pass < b->pass;
 }
 
-tn_code tn__kernel_attach(tn__kernel *kernel) {
+/* Enters a kernel into its operator's list. */
+static tn_code attach_kernel(tn__kernel *kernel) {
   tn__vec *kernels = &kernel->op->kernels;
   size_t at = 0;
   for (size_t i = 0; i < kernels->n; ++i) {
@@ -239,7 +240,7 @@ static tn_code attach_all(commit *c) {
   const size_t n = c->plugin->entry->n_kernels + c->adopted.n;
   for (; c->n_attached < n; ++c->n_attached) {
     tn__kernel *kernel = kernel_at(c, c->n_attached);
-    if (kernel->op) TN__TRY(tn__kernel_attach(kernel));
+    if (kernel->op) TN__TRY(attach_kernel(kernel));
   }
   return TN_OK;
 }

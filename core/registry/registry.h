@@ -212,9 +212,7 @@ tn_code tn__plugin_create(tn__registry *registry, const char *path,
 /* Checks the entry's tables, creates the kernel records, and calls init. */
 tn_code tn__plugin_start(tn__plugin *plugin);
 /* Calls fini if init has succeeded, closes the file if that is allowed, and
- * frees everything but path and record. True if the file stays mapped. */
-bool tn__plugin_stop(tn__plugin *plugin);
-/* Calls tn__plugin_stop and frees the rest; NULL is allowed. */
+ * frees the record; NULL is allowed. */
 void tn__plugin_discard(tn__plugin *plugin);
 /* Adds the plugin's path to the text of a failure, if it has one; returns
  * `rc`. */
@@ -233,8 +231,7 @@ tn_code tn__registrar_fail(tn_registrar *registrar, tn_code code,
 /* Enters a started plugin: operators, kernels, extensions, all or nothing. Owns
  * `plugin` afterwards only on success. The load lock is held. */
 tn_code tn__plugin_commit(tn__registry *registry, tn__plugin *plugin);
-/* Enter a kernel into its operator's list, and remove it. */
-tn_code tn__kernel_attach(tn__kernel *kernel);
+/* Removes a kernel from its operator's list. */
 void tn__kernel_detach(tn__kernel *kernel);
 
 /* Fills the table of functions; every plugin gets a copy. */

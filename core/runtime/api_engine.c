@@ -9,7 +9,7 @@ static bool is_here(const tn_runtime *rt) {
   return tn__creator_is_here(&rt->creator);
 }
 
-/* --------------------------------------------------------------- variables */
+/* ---------------------------------------------------------------- variables */
 
 tn_code tn_variable_create(tn_runtime *rt, void *data, void (*drop)(void *data),
                            tn_variable **out) {
@@ -59,7 +59,7 @@ tn_code tn_variable_wait_for(tn_variable *variable, uint64_t ns) {
   return wait_variable(variable, TN__WAIT_WRITERS, ns);
 }
 
-/* -------------------------------------------------------------------- jobs */
+/* --------------------------------------------------------------------- jobs */
 
 tn_code tn_fail(tn_code code, const char *format, ...) {
   va_list args;
@@ -91,7 +91,7 @@ tn_code tn_push(tn_runtime *rt, const tn_job *job) {
   return rc ? tn__host_job_refuse(job, rc) : tn__host_push(rt, job);
 }
 
-/* -------------------------------------------------------------- operations */
+/* --------------------------------------------------------------- operations */
 
 tn_code tn_operation_create(tn_runtime *rt, const tn_job *job,
                             tn_operation **out) {
@@ -125,7 +125,7 @@ void tn_operation_release(tn_operation *operation) {
     tn__host_operation_release(operation);
 }
 
-/* ------------------------------------------------------------------ tokens */
+/* ------------------------------------------------------------------- tokens */
 
 tn_token *tn_token_retain(tn_token *token) {
   if (token) tn__host_token_retain(token);
@@ -147,7 +147,7 @@ void tn_token_release(tn_token *token) {
     tn__host_token_release(token);
 }
 
-/* ---------------------------------------------------------------- shutdown */
+/* ----------------------------------------------------------------- shutdown */
 
 tn_code tn_runtime_shutdown(tn_runtime *rt) {
   TN__REQUIRE(rt);

@@ -31,7 +31,7 @@ tn_code tn_plugin_add(tn_runtime *rt, const tn_plugin *plugin) {
 /* Finds the folder of the file that contains this function. If the library is
  * linked into a program, dladdr reports the name that started the program. That
  * name need not be a path. */
-tn_code tn__find_library_folder(const tn__env *env, char *to) {
+static tn_code find_library_folder(const tn__env *env, char *to) {
   Dl_info info;
   char file[PATH_MAX];
   if (!dladdr((const void *)(uintptr_t)&tn_version, &info) || !info.dli_fname)
@@ -74,7 +74,7 @@ static void use_library_folder(const tn__env *env,
 }
 
 tn_code tn__find_module_folder(const tn__env *env, char *to) {
-  TN__TRY(tn__find_library_folder(env, to));
+  TN__TRY(find_library_folder(env, to));
   use_library_folder(env, to);
   return TN_OK;
 }
@@ -82,7 +82,7 @@ tn_code tn__find_module_folder(const tn__env *env, char *to) {
 static tn_code find_standard_folder(const tn__env *env,
                                     char *to /* PATH_MAX */) {
   const char suffix[] = "/tenon";
-  TN__TRY(tn__find_library_folder(env, to));
+  TN__TRY(find_library_folder(env, to));
   const size_t n = strlen(to);
   if (n + sizeof suffix > PATH_MAX)
     return tn__fail(TN_UNSUPPORTED, "%s: the name of this folder is too long",

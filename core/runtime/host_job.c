@@ -12,8 +12,7 @@ _Static_assert((uint32_t)TN_READ == (uint32_t)TN__READ &&
                    (uint32_t)TN_OVERWRITE == (uint32_t)TN__OVERWRITE,
                "the modes of hosts are those of the engine");
 
-/* -------------------------------------------------------------------- copies
- */
+/* ------------------------------------------------------------------- copies */
 
 static const char *name_of(const tn_job *job) {
   return job->name ? job->name : "job";
@@ -105,8 +104,7 @@ tn_code tn__host_job_drop(tn__host_job *job, tn_code code) {
   return drop_with_text(end_job, job, code);
 }
 
-/* ----------------------------------------------------------------- functions
- */
+/* ---------------------------------------------------------------- functions */
 
 tn_code tn__host_job_result(const tn__host_job *job, tn_code code) {
   if (code == TN_OK) return code;
@@ -152,8 +150,7 @@ tn_code tn__host_push(tn_runtime *rt, const tn_job *job) {
   return job->begin ? tn__host_push_async(copy, NULL) : push_copy(copy);
 }
 
-/* ---------------------------------------------------------------- operations
- */
+/* --------------------------------------------------------------- operations */
 
 static tn_code run_operation(void *arg, tn__token *token) {
   const tn_operation *operation = arg;

@@ -17,7 +17,7 @@
 #include "runtime.h"
 #include "tenon/engine.h"
 
-/* --------------------------------------------------------- host_variable.c */
+/* ---------------------------------------------------------- host_variable.c */
 
 struct tn_variable {
   tn_runtime *rt;
@@ -41,7 +41,7 @@ uint32_t tn__variable_mode(const tn_variable *variable, uint32_t mode);
 /* Before a push: an array gets memory, and its writes are counted. */
 tn_code tn__variable_prepare(const tn_variable *variable, uint32_t mode);
 
-/* -------------------------------------------------------------- host_job.c */
+/* --------------------------------------------------------------- host_job.c */
 
 /* A copy of a tn_job, with its name and lists in the same memory. */
 typedef struct tn__host_job {
@@ -93,7 +93,7 @@ tn__job tn__host_job_for_engine(const tn__host_job *job);
  * tn__error_clear was called before the function. */
 tn_code tn__host_job_result(const tn__host_job *job, tn_code code);
 
-/* ------------------------------------------------------------ host_token.c */
+/* ------------------------------------------------------------- host_token.c */
 
 /* Takes over the job, unless it belongs to an operation, which it holds. */
 tn_code tn__host_push_async(tn__host_job *job, tn_operation *operation);
@@ -106,7 +106,7 @@ const tn_runtime *tn__host_token_runtime(const tn_token *token);
 /* Closes the runtime, cancels its tokens, and waits until no function runs. */
 tn_code tn__host_shutdown(tn_runtime *rt);
 
-/* ------------------------------------------------------------- check_job.c */
+/* -------------------------------------------------------------- check_job.c */
 
 /* TN_INVALID with the mistake, for a public function of this name. */
 tn_code tn__check_job(const char *function, const tn_runtime *rt,

@@ -23,17 +23,14 @@ struct tn_token {
   _Atomic uint32_t state;
   uint32_t reserved;
   _Atomic int64_t n_owners; /* of the host, and the call of `begin` */
-  _Atomic int64_t n_holds;  /* of the engine and of a shutdown; all owners
-                               together count as one */
-  _Atomic int64_t n_keeps;  /* of the runtime: by the engine until the job is
-                               over, and by each owner of the host. The call of
-                               `begin` keeps it in another way: a runtime waits
-                               for its workers before it ends */
+  _Atomic int64_t n_holds;  /* of the engine until the job is over, and of all
+                               owners together */
 };
 
-/* ---------------------------------------------------------------------- life
- */
+/* --------------------------------------------------------------------- life */
 
+/* The engine, until the job is over, and each owner of the token also own the
+ * runtime. They release it when they have finished with the token. */
 static void hold_token(tn_token *token) {
   atomic_fetch_add_explicit(&token->n_holds, 1, memory_order_relaxed);
 }
@@ -47,13 +44,6 @@ static void unhold_token(tn_token *token) {
   else
     tn__host_job_destroy(token->job);
   tn__free(env, token);
-}
-
-/* Removes an owner of the runtime. True: it was the last one of this token, and
- * the caller calls tn__env_release when it has finished with the token. */
-static bool end_keep(tn_token *token) {
-  return atomic_fetch_sub_explicit(&token->n_keeps, 1, memory_order_acq_rel) ==
-         1;
 }
 
 static void link_token(tn_runtime *rt, tn_token *token) {
@@ -74,6 +64,7 @@ static bool enter_list(tn_token *token) {
   (void)pthread_mutex_lock(&rt->begun_lock);
   const bool open = atomic_load(&rt->closed) == 0;
   if (open) {
+    ++rt->n_beginning;
     atomic_store(&token->state, BEGUN);
     link_token(rt, token);
   }
@@ -97,7 +88,7 @@ static bool claim_completion(tn_token *token, uint32_t state) {
 /* ------------------------------------------------------------- owned tokens */
 
 void tn__host_token_retain(tn_token *token) {
-  atomic_fetch_add_explicit(&token->n_keeps, 1, memory_order_relaxed);
+  tn__env_retain(&token->job->rt->env);
   atomic_fetch_add_explicit(&token->n_owners, 1, memory_order_relaxed);
 }
 
@@ -116,9 +107,8 @@ static void remove_owner(tn_token *token) {
 
 void tn__host_token_release(tn_token *token) {
   const tn__env *env = &token->job->rt->env;
-  const bool last = end_keep(token);
   remove_owner(token);
-  if (last) tn__env_release(env); /* may destroy the runtime */
+  tn__env_release(env); /* may destroy the runtime */
 }
 
 static tn_code fail_over(const tn_token *token) {
@@ -150,8 +140,7 @@ const tn_runtime *tn__host_token_runtime(const tn_token *token) {
   return token->job->rt;
 }
 
-/* --------------------------------------------------------------------- pushes
- */
+/* ------------------------------------------------------------------- pushes */
 
 static tn_code call_begin(tn_token *token) {
   const tn__host_job *job = token->job;
@@ -162,21 +151,33 @@ static tn_code call_begin(tn_token *token) {
   return tn__host_job_result(job, code);
 }
 
+/* Removes the owner that the call of `begin` is. tn_runtime_release waits for
+ * this. */
+static void leave_begin(tn_token *token) {
+  tn_runtime *rt = token->job->rt;
+  tn__host_token_release(token);
+  /* A runtime ends after its workers, so it is still there. */
+  (void)pthread_mutex_lock(&rt->begun_lock);
+  --rt->n_beginning;
+  (void)pthread_cond_broadcast(&rt->begin_returned);
+  (void)pthread_mutex_unlock(&rt->begun_lock);
+}
+
 /* From enter_list on, a shutdown may complete the token. A failure of a `begin`
  * that has completed the job comes too late. */
 static tn_code begin_token(void *arg, tn__token *execution) {
   tn_token *token = arg;
   token->execution = execution;
-  atomic_store(&token->n_owners, 1);
+  tn__host_token_retain(token);
   hold_token(token);
   if (!enter_list(token)) {
-    unhold_token(token); /* the engine holds it, too */
+    tn__host_token_release(token); /* the engine holds it, too */
     return tn__fail(TN_BUSY, "%s was not run: the runtime was shut down",
                     token->job->name);
   }
   tn_code code = call_begin(token);
   if (code != TN_OK && !claim_completion(token, OVER)) code = TN_OK;
-  remove_owner(token);
+  leave_begin(token);
   return code;
 }
 
@@ -184,10 +185,9 @@ static void end_token(void *arg) {
   tn_token *token = arg;
   uint32_t waiting = WAITING;
   const tn__env *env = &token->job->rt->env;
-  const bool last = end_keep(token);
   (void)atomic_compare_exchange_strong(&token->state, &waiting, OVER);
   unhold_token(token);
-  if (last) tn__env_release(env); /* may destroy the runtime */
+  tn__env_release(env); /* may destroy the runtime */
 }
 
 static tn_code create_token(tn__host_job *job, tn_operation *operation,
@@ -208,7 +208,6 @@ static tn_code create_token(tn__host_job *job, tn_operation *operation,
   if (operation)
     atomic_fetch_add_explicit(&operation->n_holds, 1, memory_order_relaxed);
   atomic_init(&token->n_holds, 1);
-  atomic_init(&token->n_keeps, 1);
   *out = token;
   return TN_OK;
 }
@@ -224,11 +223,11 @@ tn_code tn__host_push_async(tn__host_job *job, tn_operation *operation) {
   return tn__push(job->rt->env.engine, &execution);
 }
 
-/* ------------------------------------------------------------------ shutdown
- */
+/* ----------------------------------------------------------------- shutdown */
 
-/* Takes one token out of the list, and holds it; NULL: there is none. A token
- * that another thread completes at this moment leaves the list by itself. */
+/* Takes one token out of the list; NULL: there is none. The engine holds it. A
+ * token that another thread completes at this moment leaves the list by itself.
+ */
 static tn_token *take_begun(tn_runtime *rt) {
   (void)pthread_mutex_lock(&rt->begun_lock);
   tn_token *token = rt->begun;
@@ -237,24 +236,19 @@ static tn_token *take_begun(tn_runtime *rt) {
     if (atomic_compare_exchange_strong(&token->state, &begun, CANCELLED)) break;
     token = token->next;
   }
-  if (token) {
-    unlink_token(token);
-    hold_token(token);
-  }
+  if (token) unlink_token(token);
   (void)pthread_mutex_unlock(&rt->begun_lock);
   return token;
 }
 
 static void cancel_begun(tn_runtime *rt) {
   tn_token *token;
-  while ((token = take_begun(rt)) != NULL) {
+  while ((token = take_begun(rt)) != NULL)
     tn__token_done(token->execution,
                    tn__fail(TN_BUSY,
                             "%s was not complete when the runtime was shut "
                             "down",
                             token->job->name));
-    unhold_token(token);
-  }
 }
 
 tn_code tn__host_shutdown(tn_runtime *rt) {

@@ -23,6 +23,7 @@ static void destroy_runtime(tn_runtime *rt) {
   if (rt->registry) tn__registry_destroy(rt->registry);
   tn__engine_destroy(env.engine);
   tn__creator_deinit(&rt->creator);
+  (void)pthread_cond_destroy(&rt->begin_returned);
   (void)pthread_mutex_destroy(&rt->begun_lock);
   tn__free(&env, rt->search_path);
   tn__free(&env, rt);
@@ -70,8 +71,20 @@ bool tn__runtime_try_retain(tn_runtime *rt) {
   return false;
 }
 
+/* A running `begin` is an owner. Waits until it has returned, so that not its
+ * worker, but this thread ends the runtime. */
+static void await_begins(tn_runtime *rt) {
+  (void)pthread_mutex_lock(&rt->begun_lock);
+  while (rt->n_beginning > 0)
+    (void)pthread_cond_wait(&rt->begin_returned, &rt->begun_lock);
+  (void)pthread_mutex_unlock(&rt->begun_lock);
+}
+
 void tn__runtime_release(tn_runtime *rt) {
-  if (rt) release_owner(rt);
+  if (!rt) return;
+  if (tn__creator_is_here(&rt->creator) && !tn__is_inside(rt->env.engine))
+    await_begins(rt);
+  release_owner(rt);
 }
 
 tn_code tn__runtime_fail_child(const tn_runtime *rt) {
@@ -177,6 +190,7 @@ tn_code tn__runtime_create(const tn_options *options, tn_runtime **out) {
   atomic_init(&rt->n_owners, 1);
   tn__creator_init(&rt->creator);
   (void)pthread_mutex_init(&rt->begun_lock, NULL);
+  (void)pthread_cond_init(&rt->begin_returned, NULL);
   tn_code rc = create_parts(rt, &o);
   if (rc) {
     destroy_runtime(rt);

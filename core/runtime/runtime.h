@@ -57,6 +57,8 @@ struct tn_runtime {
   pthread_mutex_t begun_lock;
   struct tn_token
       *begun; /* asynchronous jobs that have begun, under the lock */
+  pthread_cond_t begin_returned;
+  uint32_t n_beginning;    /* calls of `begin` that run, under the lock */
   _Atomic uint32_t closed; /* tn_runtime_shutdown was called */
   _Atomic uint32_t ending; /* the last owner has left */
   char *search_path;       /* copy of tn_options.search_path, or NULL */
@@ -105,8 +107,6 @@ static inline tn_code tn__argument_check(const void *argument,
 #define TN__REQUIRE(argument) \
   TN__TRY(tn__argument_check((argument), __func__, #argument))
 
-/* Finds the folder of libtenon.so; `to` has PATH_MAX bytes. */
-tn_code tn__find_library_folder(const tn__env *env, char *to);
 /* Finds the folder of the modules that libtenon.so opens on demand. It differs
  * only if the library is linked into a program. */
 tn_code tn__find_module_folder(const tn__env *env, char *to);

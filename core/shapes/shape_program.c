@@ -211,7 +211,8 @@ tn_code tn__expr_length(const tn__scope *scope, uint32_t node, int32_t *out) {
 
 /* --------------------------------------------------------------- arithmetic */
 
-int64_t tn__floor_div(int64_t a, int64_t b) {
+/* a / b rounded towards minus infinity; b is not 0. */
+static int64_t divide_down(int64_t a, int64_t b) {
   const int64_t q = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
@@ -226,7 +227,7 @@ static tn_code divide_numbers(uint32_t op, int64_t a, int64_t b, int64_t *out) {
     if (op == TN_NODE_MOD) return *out = 0, TN_OK;
     return __builtin_sub_overflow(0, a, out) ? fail_overflow() : TN_OK;
   }
-  const int64_t q = tn__floor_div(a, b);
+  const int64_t q = divide_down(a, b);
   *out = op == TN_NODE_DIV ? q : a - q * b;
   return TN_OK;
 }

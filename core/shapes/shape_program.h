@@ -29,7 +29,4 @@ tn_code tn__expr_at(const tn__scope *scope, uint32_t node, int32_t k,
 /* Whether two nodes of one program are equal expressions. */
 bool tn__is_same_node(const tn_node *nodes, uint32_t a, uint32_t b);
 
-/* a / b rounded towards minus infinity; b is not 0. */
-int64_t tn__floor_div(int64_t a, int64_t b);
-
 #endif /* TENON_SHAPE_PROGRAM_H_ */

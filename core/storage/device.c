@@ -137,20 +137,6 @@ tn_code tn__devices_add(tn__devices *devices, const tn_device *table) {
   return rc;
 }
 
-tn_code tn__device_ensure_open(tn__device *device) {
-  if (atomic_load_explicit(&device->is_open, memory_order_acquire))
-    return TN_OK;
-  pthread_mutex_lock(&device->devices->lock);
-  tn_code rc = TN_OK;
-  if (!atomic_load_explicit(&device->is_open, memory_order_relaxed)) {
-    rc = tn__device_open(device);
-    if (rc == TN_OK)
-      atomic_store_explicit(&device->is_open, 1, memory_order_release);
-  }
-  pthread_mutex_unlock(&device->devices->lock);
-  return rc;
-}
-
 /* ------------------------------------------------------- create and destroy */
 
 static tn_code make_parts(tn__devices *devices, const tn_memory_limit *limits) {

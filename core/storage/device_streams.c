@@ -196,7 +196,8 @@ static tn_code open_streams(tn__device *device) {
   return open_stream(device, TN_QUEUE_COPY_OUT, &device->copy_out);
 }
 
-tn_code tn__device_open(tn__device *device) {
+/* The lock of the devices is held. */
+static tn_code open_queues(tn__device *device) {
   device->streams = tn__zalloc(device->env, sizeof *device->streams);
   if (device->streams == NULL)
     return tn__fail_memory(sizeof *device->streams, "the queues of a device");
@@ -429,4 +430,18 @@ tn_code tn__recording_launch(tn__token *token, void *recording) {
 void tn__recording_close(const tn__device *device, void *recording) {
   if (recording == NULL) return;
   device->table->graph_close(device->table->ctx, recording);
+}
+
+tn_code tn__device_ensure_open(tn__device *device) {
+  if (atomic_load_explicit(&device->is_open, memory_order_acquire))
+    return TN_OK;
+  pthread_mutex_lock(&device->devices->lock);
+  tn_code rc = TN_OK;
+  if (!atomic_load_explicit(&device->is_open, memory_order_relaxed)) {
+    rc = open_queues(device);
+    if (rc == TN_OK)
+      atomic_store_explicit(&device->is_open, 1, memory_order_release);
+  }
+  pthread_mutex_unlock(&device->devices->lock);
+  return rc;
 }

@@ -41,11 +41,6 @@ struct tn__devices {
 /* Represents all devices of a type in messages. */
 #define TN__NO_ID (-1)
 
-/* ----------------------------------------------------------------- device.c */
-
-/* Opens the queues of the device unless they are open. */
-tn_code tn__device_ensure_open(tn__device *device);
-
 /* ----------------------------------------------------------- device_table.c */
 
 /* Refuses a table with invalid functions or answers. Otherwise fills in
@@ -97,8 +92,8 @@ bool tn__device_wait_ended(tn__device *device, uint64_t seen);
 
 /* --------------------------------------------------------- device_streams.c */
 
-/* Opens the queues of a device of a table. The lock of the devices is held. */
-tn_code tn__device_open(tn__device *device);
+/* Opens the queues of the device unless they are open. */
+tn_code tn__device_ensure_open(tn__device *device);
 /* Fences in a queue (the queue is the result of tn__token_queue): the functions
  * of tn__queue_ops. */
 tn_code tn__device_fence_record(void *queue, void **out);

@@ -29,7 +29,8 @@ void tn__tape_append_entry(tn_tape *tape, tn__tape_entry *entry) {
   tape->last = entry;
 }
 
-void tn__tape_entry_drop(tn__tape_entry *entry) {
+/* Releases the arrays and parameters of an entry. */
+static void drop_entry(tn__tape_entry *entry) {
   for (uint32_t i = 0; i < entry->n_in + entry->n_aux; ++i)
     tn__array_release(entry->in[i].saved);
   for (uint32_t i = 0; i < entry->n_out; ++i)
@@ -49,7 +50,7 @@ void tn__tape_return_to(tn_tape *tape, tn__tape_point point) {
     for (uint32_t i = 0; i < entry->n_in; ++i)
       if (entry->in[i].value) --entry->in[i].value->n_uses;
     tape->last = entry->previous;
-    tn__tape_entry_drop(entry);
+    drop_entry(entry);
   }
   if (tape->last)
     tape->last->next = NULL;
@@ -88,7 +89,7 @@ static void enter_watched(tn_tape *tape) {
 }
 
 static void drop_entries(tn_tape *tape) {
-  for (tn__tape_entry *e = tape->first; e; e = e->next) tn__tape_entry_drop(e);
+  for (tn__tape_entry *e = tape->first; e; e = e->next) drop_entry(e);
   for (size_t i = 0; i < tape->held.n; ++i)
     tn__operator_unhold(tape->held.v[i]);
   tape->held.n = 0;

@@ -10,6 +10,7 @@
  *        add_view.c           adds to arrays and to parts of arrays
  *        accumulate.c         the same, recorded
  *        tape_query.c         checks a request and writes its results
+ *        value_gradient.c     sums the gradient of a value
  *        sweep.c              passes gradients from the heads to the sources
  *        sweep_call.c         gradient of one entry: by its backward kernel or,
  *                             if it is to be recorded, by an operator
@@ -206,8 +207,6 @@ tn__tape_point tn__tape_point_get(const tn_tape *tape);
 void tn__tape_return_to(tn_tape *tape, tn__tape_point point);
 /* Forgets the calls and keeps the watched arrays. */
 void tn__tape_forget(tn_tape *tape);
-/* Releases the arrays and parameters of an entry. */
-void tn__tape_entry_drop(tn__tape_entry *entry);
 void tn__tape_append_entry(tn_tape *tape, tn__tape_entry *entry);
 
 /* Creates a dense array of this dtype, shape and device. The caller releases
@@ -317,7 +316,7 @@ tn_code tn__tape_clear(tn_tape *tape, tn_array *to);
 /* Makes an unknown array a constant of the tape. */
 tn_code tn__tape_add_constant(tn_tape *tape, tn_array *array);
 
-/* ------------------------------------------------------------------ sweep.c */
+/* --------------------------------------------------------- value_gradient.c */
 
 /* The gradient with respect to one value, during a sweep. */
 typedef struct tn__value_gradient {
@@ -341,6 +340,9 @@ typedef struct tn__sweep {
   tn_req *req;                   /* space for their requests */
 } tn__sweep;
 
+/* True if a requested gradient depends on this input of the entry. */
+bool tn__sweep_is_live_input(const tn__sweep *sweep,
+                             const tn__tape_entry *entry, uint32_t i);
 /* The place that receives a contribution to the gradient of a value. */
 typedef struct tn__sweep_target {
   tn_array *base; /* the value's gradient; borrowed */
@@ -362,10 +364,6 @@ tn_code tn__sweep_allocate(tn__sweep *sweep, const tn__tape_value *value);
  * releases *out. */
 tn_code tn__sweep_view_part(tn__sweep *sweep, const tn__tape_value *value,
                             const tn__layout *layout, tn_array **out);
-/* Marks the values that depend on the sources, and the calls between them. */
-void tn__sweep_mark_live(tn__sweep *sweep);
-/* Passes gradients from the heads to the sources. */
-tn_code tn__sweep_run(tn__sweep *sweep);
 
 /* ------------------------------------------------------------- tape_query.c */
 
@@ -379,9 +377,6 @@ tn_code tn__sweep_write_results(tn__sweep *sweep);
 
 /* ------------------------------------------------------------- sweep_call.c */
 
-/* True if a requested gradient depends on this input of the entry. */
-bool tn__sweep_is_live_input(const tn__sweep *sweep,
-                             const tn__tape_entry *entry, uint32_t i);
 /* Computes the gradients of the inputs of a call from those of its outputs. */
 tn_code tn__sweep_pass_call(tn__sweep *sweep, tn__tape_entry *entry);
 

@@ -3,8 +3,6 @@
  * generated kernel, their reference, computes all five functions and selects
  * one.
  */
-/* The loops for any call are in plugin.kernel.gen.c. */
-#define TN_KERNEL_PLUGIN nn
 #include "activation.gen.h"
 
 #include "activated.h"

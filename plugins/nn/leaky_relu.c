@@ -2,8 +2,6 @@
  * leaky_relu.c: shapes of leaky_relu.yaml, and its kernels except those of
  * prelu.
  */
-/* The loops for any call are in plugin.kernel.gen.c. */
-#define TN_KERNEL_PLUGIN nn
 #include "leaky_relu.gen.h"
 
 #include <math.h>

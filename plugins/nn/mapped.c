@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mapped.c: prepared maps of element-wise kernels (mapped.h).
  */
-/* The loops for any call are in plugin.kernel.gen.c. */
-#define TN_KERNEL_PLUGIN nn
 #include "mapped.h"
 
 #include <stdlib.h>

@@ -2,8 +2,7 @@
  * choose.c: operators over several arrays of one shape: the choice between
  * elements of two arrays, and sums.
  */
-/* The loops for any call are in this file, once for the plugin. */
-#define TN_KERNEL_PLUGIN tensor
+/* This file has the common functions of the plugin (tenon/kernel/kernel.h). */
 #define TN_KERNEL_HOME
 #include "choose.gen.h"
 #include "move.h"

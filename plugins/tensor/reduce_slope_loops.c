@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reduce_slope_loops.c: the loops of the gradients of reduce.h on the CPU.
  */
-/* The loops for any call are in choose.c. */
-#define TN_KERNEL_PLUGIN tensor
 #include "reduce.h"
 #include "tenon/kernel/kernel.h"
 

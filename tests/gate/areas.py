@@ -3,8 +3,8 @@
 
     areas.py BUILD [AREA ...] [--not AREA ...]
 
-An area is a suite of meson (a folder of the core, a plugin) or the name of a
-test. Without an area all tests are selected. Prints a line `target FILE`
+An area is a suite of meson (a folder of the core, a plugin), another folder,
+or the name of a test. Without an area all tests are selected. Prints a line `target FILE`
 for each file to build and a line `test NAME` for each test, those of `--not`
 excepted. An unknown area ends the program with a list of all areas.
 """
@@ -16,6 +16,17 @@ import os
 import pathlib
 import sys
 import textwrap
+
+
+# Folders whose tests are in the suite of another.
+WITHIN = {
+    "bind": "graph", "execution": "graph", "gradient": "graph",
+    "graph_json": "graph", "passes": "graph", "program": "graph",
+    "choice": "registry", "fields": "registry", "loading": "registry",
+    "shapes": "registry",
+    "math": "kernel", "pages": "tenon", "probe": "bindings",
+    "site": "product",
+}
 
 
 class Unknown(Exception):
@@ -42,8 +53,9 @@ def names_of(tests):
 
 
 def find_area(tests, area):
-    """The tests of a suite, or else the test of that name."""
-    found = [test for test in tests if area in suites_of(test)]
+    """The tests of a suite or folder, or else the test of that name."""
+    suite = WITHIN.get(area, area)
+    found = [test for test in tests if suite in suites_of(test)]
     found = found or [test for test in tests if test["name"] == area]
     if not found:
         raise Unknown(explain_unknown(tests, area))
@@ -53,14 +65,15 @@ def find_area(tests, area):
 def explain_unknown(tests, area):
     """The message for an unknown area: the nearest ones, and the suites."""
     suites, names = names_of(tests)
-    every = suites + [name for name in names if name not in suites]
+    every = [*suites, *WITHIN]
+    every += [name for name in names if name not in every]
     near = difflib.get_close_matches(area, every, 3, 0.6)
     near += [name for name in every if area in name and name not in near][:3]
     lines = [f"there is no area '{area}'"]
     if near:
         lines[0] += "; did you mean " + " or ".join(
             f"'{name}'" for name in near[:3]) + "?"
-    lines += textwrap.wrap("Areas: " + " ".join(suites), 78,
+    lines += textwrap.wrap("Areas: " + " ".join(sorted([*suites, *WITHIN])), 78,
                            subsequent_indent="  ", break_on_hyphens=False)
     lines.append("A test's name is an area as well: "
                  "`meson test -C build/gcc --list` prints them.")

@@ -247,7 +247,7 @@ static figures figures_of(net_graph *n) {
         .no_share = mode == NONE || mode == INPLACE};
     tn__memory_plan plan;
     OK(tn__memory_plan_init(&plan, tn__env_default(), &lowered->net, &options));
-    f.bytes[mode] = tn__memory_plan_separate(&plan);
+    f.bytes[mode] = sum_separate(&plan);
     tn__memory_plan_deinit(&plan);
   }
   net_plan_free(lowered);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks order.pml with spin, and that spin finds seeded faults.
+"""Checks the models with spin, and that spin finds seeded faults.
 
     run.py [FAULT]      all checks, as TAP; or the steps to one fault, as spin
                         prints them
@@ -16,14 +16,15 @@ sys.path.insert(0, str(HERE.parent))
 
 import tap  # noqa: E402
 
-# Properties that hold: name, and the options of the model.
+# Properties that hold: name, the model, and its options.
 SOUND = {
-    "three operations on two variables": ["FAST_PATH"],
+    "three operations on two variables": ("order", ["FAST_PATH"]),
     "errors travel as if all ran one after the other":
-        ["FAST_PATH", "ERRORS"],
-    "a wait that gives up disturbs nothing": ["FAST_PATH", "WAITS"],
+        ("order", ["FAST_PATH", "ERRORS"]),
+    "a wait that gives up disturbs nothing": ("order", ["FAST_PATH", "WAITS"]),
+    "an asynchronous job of a host is completed once": ("token", []),
 }
-# The properties of the model, and a part of spin's message, without blanks, if
+# The properties of the models, and a part of spin's message, without blanks, if
 # one is violated.
 PROPERTIES = {
     "grants": "(word[v]>=32)",
@@ -33,6 +34,9 @@ PROPERTIES = {
     "readers together": "n_queued[v]>0",
     "no use after free": "freed[",
     "no operation waits for ever": "invalidendstate(",
+    "one completion": "violatedlisted",
+    "no use of a freed token": "!(freed)",
+    "jobs end": "(returned&&(completed",
 }
 # Seeded faults: the mistake, the options that show it, and the property that
 # is violated first.
@@ -61,6 +65,25 @@ FAULTS = {
         ("a wait that gives up ignores its grant",
          ["WAITS"], "no use after free"),
 }
+# The same of the model of asynchronous jobs.
+TOKEN_FAULTS = {
+    "FAULT_CLAIMED_IN_TWO_STEPS":
+        ("two threads complete a job", [], "one completion"),
+    "FAULT_LISTED_BEFORE_HELD":
+        ("a shutdown sees a token that `begin` does not hold yet", [],
+         "no use of a freed token"),
+    "FAULT_CLOSED_RUNTIME_BEGINS":
+        ("a job begins after the shutdown has searched", [],
+         "no operation waits for ever"),
+    "FAULT_LAST_OWNER_COMPLETES_NOTHING":
+        ("a token is released without completion", [], "jobs end"),
+    "FAULT_RUNTIME_RELEASED_BEFORE_TOKEN":
+        ("an owner releases the runtime before the token", [],
+         "no use of a freed token"),
+}
+MODEL_OF = {**dict.fromkeys(FAULTS, "order"),
+            **dict.fromkeys(TOKEN_FAULTS, "token")}
+FAULTS.update(TOKEN_FAULTS)
 
 
 def need_spin():
@@ -68,20 +91,21 @@ def need_spin():
         raise tap.Skip("spin and gcc are not installed; ./dev installs them")
 
 
-def explore(options, folder, optimise="-O2"):
+def explore(model, options, folder, optimise="-O2"):
     """Output of the search; the steps to a mistake stay in the folder."""
-    (folder / "order.pml").write_text((HERE / "order.pml").read_text())
+    file = f"{model}.pml"
+    (folder / file).write_text((HERE / file).read_text())
     defines = [f"-D{each}" for each in options]
-    tap.output(["spin", "-a", *defines, "order.pml"], cwd=folder)
+    tap.output(["spin", "-a", *defines, file], cwd=folder)
     tap.output(["gcc", optimise, "-w", "-DSAFETY", "-DCOLLAPSE", "-o", "pan",
                 "pan.c"], cwd=folder)
     return tap.output(["./pan", "-m10000", "-n"], cwd=folder)
 
 
-def holds(options):
+def holds(model, options):
     need_spin()
     with tempfile.TemporaryDirectory() as folder:
-        output = explore(options, pathlib.Path(folder))
+        output = explore(model, options, pathlib.Path(folder))
     complete = ("Search not completed" not in output and
                 "too small" not in output)
     if "errors: 0" not in output or not complete:
@@ -92,7 +116,8 @@ def is_found(fault):
     _, options, rule = FAULTS[fault]
     need_spin()
     with tempfile.TemporaryDirectory() as folder:
-        output = explore([fault] + options, pathlib.Path(folder), "-O1")
+        output = explore(MODEL_OF[fault], [fault] + options,
+                         pathlib.Path(folder), "-O1")
     if ("errors: 1" not in output or
             PROPERTIES[rule] not in output.replace(" ", "")):
         raise AssertionError(output)
@@ -101,17 +126,18 @@ def is_found(fault):
 def show(fault):
     """The steps that lead to a fault, with the values they change."""
     with tempfile.TemporaryDirectory() as folder:
-        explore([fault] + FAULTS[fault][1], pathlib.Path(folder))
+        explore(MODEL_OF[fault], [fault] + FAULTS[fault][1],
+                pathlib.Path(folder))
         defines = [f"-D{each}" for each in [fault] + FAULTS[fault][1]]
-        print(tap.output(["spin", "-t", "-p", "-g", *defines, "order.pml"],
-                         cwd=folder))
+        print(tap.output(["spin", "-t", "-p", "-g", *defines,
+                          f"{MODEL_OF[fault]}.pml"], cwd=folder))
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         show(sys.argv[1])
     else:
-        tap.run([(name, lambda o=options: holds(o))
-                 for name, options in SOUND.items()] +
+        tap.run([(name, lambda m=model, o=options: holds(m, o))
+                 for name, (model, options) in SOUND.items()] +
                 [(f"{rule}: {mistake}", lambda f=fault: is_found(f))
                  for fault, (mistake, _, rule) in FAULTS.items()])

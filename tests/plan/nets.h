@@ -12,6 +12,13 @@
 
 #include "plan.h"
 
+/* Bytes of a plan if each entry had memory of its own. */
+static inline size_t sum_separate(const tn__memory_plan *plan) {
+  size_t total = 0;
+  for (size_t k = 0; k < plan->n_pools; ++k) total += plan->pools[k].separate;
+  return total;
+}
+
 typedef struct net_shape {
   int64_t dim[4]; /* unused ones are 1 */
 } net_shape;

@@ -27,7 +27,7 @@ static size_t compat_mb(const net_plan *lowered, int mode) {
       .no_inplace = mode == NONE || mode == SHARE,
       .no_share = mode == NONE || mode == INPLACE};
   tn__memory_plan plan = plan_of(lowered, &options);
-  const size_t bytes = tn__memory_plan_separate(&plan);
+  const size_t bytes = sum_separate(&plan);
   tn__memory_plan_deinit(&plan);
   return bytes >> 20;
 }

@@ -381,7 +381,7 @@ Test(recompute, a_long_lstm_needs_a_quarter_of_the_optimised_plan) {
   double extra;
   cr_assert_eq(
       tn__memory_plan_init(&plan, tn__env_default(), t.it.net, &compat), TN_OK);
-  const size_t optimised = tn__memory_plan_separate(&plan) >> MIB;
+  const size_t optimised = sum_separate(&plan) >> MIB;
   tn__memory_plan_deinit(&plan);
   cr_expect_lt(4 * fit_budget("lstm 4 x 1024, 100 steps", &t, 0, &extra),
                optimised);

@@ -311,3 +311,7 @@ Test(prepared_random, have_the_results_of_numbers_on_one_thread) {
 Test(prepared_random, have_the_results_of_numbers_on_several_threads) {
   run(TN_ENGINE_POOLED, 2);
 }
+
+Test(prepared_random, have_the_results_of_numbers_in_the_threaded_engine) {
+  run(TN_ENGINE_THREADED, 2);
+}

@@ -600,3 +600,7 @@ Test(tape_random, has_the_results_of_numbers_on_one_thread) {
 Test(tape_random, has_the_results_of_numbers_on_several_threads) {
   run(TN_ENGINE_POOLED, 2);
 }
+
+Test(tape_random, has_the_results_of_numbers_in_the_threaded_engine) {
+  run(TN_ENGINE_THREADED, 2);
+}

@@ -86,6 +86,17 @@ def includes(folder):
                 f"stand below {folder}")
 
 
+def headers_have_no_circle(folder):
+    """No header of a folder includes itself by way of others."""
+    headers = {path.name: set(INCLUDE.findall(path.read_text()))
+               for path in sources(folder) if path.suffix == ".h"}
+    left = {name: used & set(headers) for name, used in headers.items()}
+    while left:
+        done = {name for name, used in left.items() if not used & set(left)}
+        assert done, f"{folder}: a circle among {sorted(left)}"
+        left = {name: used for name, used in left.items() if name not in done}
+
+
 def symbols(folder, option):
     """Names of this project that a library defines or leaves undefined."""
     archive = BUILD / folder / f"lib{BELOW[folder][0]}.a"
@@ -113,5 +124,7 @@ if __name__ == "__main__":
     tap.run([every_folder_with_a_library_is_listed_here] +
             [(f"{each} includes only what stands below it",
               lambda f=each: includes(f)) for each in BELOW] +
+            [(f"{each}: headers include each other in no circle",
+              lambda f=each: headers_have_no_circle(f)) for each in BELOW] +
             [(f"{each} calls only what stands below it",
               lambda f=each: links(f)) for each in BELOW if BELOW[each][0]])

@@ -68,9 +68,14 @@ static inline tn_kernel_step *tn_kernel_raise(const tn_kernel_mode *mode,
 }
 
 /* Reads n dense elements into the type to compute in. */
-TN_KERNEL_ONCE void tn_kernel_load_dense(void *to, const tn_kernel_mode *mode,
-                                         const void *from, tn_dtype dtype,
-                                         int64_t n) {
+TN_KERNEL_COMMON void tn_kernel_load_dense(void *to, const tn_kernel_mode *mode,
+                                           const void *from, tn_dtype dtype,
+                                           int64_t n);
+
+#if TN_KERNEL_HAS_COMMON
+TN_KERNEL_COMMON void tn_kernel_load_dense(void *to, const tn_kernel_mode *mode,
+                                           const void *from, tn_dtype dtype,
+                                           int64_t n) {
   int64_t stage[TN_KERNEL_STAGE];
   const tn_dtype own = tn_kernel_compute(dtype);
   if (dtype == mode->compute) {
@@ -89,6 +94,7 @@ TN_KERNEL_ONCE void tn_kernel_load_dense(void *to, const tn_kernel_mode *mode,
     }
   }
 }
+#endif
 
 /* ------------------------------------------------------------------ storing */
 
@@ -161,10 +167,16 @@ static inline void tn_kernel_narrow_f64(void *to, tn_dtype dtype,
 }
 
 /* Writes n dense elements of the type to compute in. */
-TN_KERNEL_ONCE void tn_kernel_store_dense(void *to, tn_dtype dtype,
-                                          const void *from,
-                                          const tn_kernel_mode *mode,
-                                          int64_t n) {
+TN_KERNEL_COMMON void tn_kernel_store_dense(void *to, tn_dtype dtype,
+                                            const void *from,
+                                            const tn_kernel_mode *mode,
+                                            int64_t n);
+
+#if TN_KERNEL_HAS_COMMON
+TN_KERNEL_COMMON void tn_kernel_store_dense(void *to, tn_dtype dtype,
+                                            const void *from,
+                                            const tn_kernel_mode *mode,
+                                            int64_t n) {
   if (dtype == mode->compute && n > 0)
     memcpy(to, from, (size_t)(n * tn_dtype_bytes(dtype)));
   for (int64_t i = 0; i < n && dtype != mode->compute; i += TN_KERNEL_STAGE) {
@@ -181,6 +193,7 @@ TN_KERNEL_ONCE void tn_kernel_store_dense(void *to, tn_dtype dtype,
       tn_kernel_narrow_i64(end, dtype, at, mode->level, some);
   }
 }
+#endif
 
 /* to[i] += from[i] for dense elements of the type to compute in. [worker] */
 static inline void tn_kernel_add_dense(void *to, const void *from,
@@ -302,8 +315,12 @@ TN_KERNEL_ONCE void tn_kernel_spread(const tn_kernel_line *to, int64_t first,
 /* Reads a line into dense elements of the type to compute in, which must equal
  * its join with the line's own type (tn_kernel_compute_join): f32 cannot be
  * used for an f64. [worker] */
-TN_KERNEL_ONCE void tn_kernel_load(void *to, const tn_kernel_mode *mode,
-                                   const tn_kernel_line *from) {
+TN_KERNEL_COMMON void tn_kernel_load(void *to, const tn_kernel_mode *mode,
+                                     const tn_kernel_line *from);
+
+#if TN_KERNEL_HAS_COMMON
+TN_KERNEL_COMMON void tn_kernel_load(void *to, const tn_kernel_mode *mode,
+                                     const tn_kernel_line *from) {
   int64_t stage[TN_KERNEL_STAGE];
   const int64_t bytes = tn_dtype_bytes(mode->compute);
   if (from->stride == 1) {
@@ -321,12 +338,18 @@ TN_KERNEL_ONCE void tn_kernel_load(void *to, const tn_kernel_mode *mode,
     tn_kernel_load_dense((char *)to + i * bytes, mode, stage, from->dtype, n);
   }
 }
+#endif
 
 /* Writes dense elements of the type to compute in to a line; the types as
  * above. [worker] */
-TN_KERNEL_ONCE void tn_kernel_store(const tn_kernel_line *to,
-                                    const tn_kernel_mode *mode,
-                                    const void *from) {
+TN_KERNEL_COMMON void tn_kernel_store(const tn_kernel_line *to,
+                                      const tn_kernel_mode *mode,
+                                      const void *from);
+
+#if TN_KERNEL_HAS_COMMON
+TN_KERNEL_COMMON void tn_kernel_store(const tn_kernel_line *to,
+                                      const tn_kernel_mode *mode,
+                                      const void *from) {
   int64_t stage[TN_KERNEL_STAGE];
   const int64_t bytes = tn_dtype_bytes(mode->compute);
   if (to->stride == 1) {
@@ -345,6 +368,7 @@ TN_KERNEL_ONCE void tn_kernel_store(const tn_kernel_line *to,
     tn_kernel_spread(to, i, stage, n);
   }
 }
+#endif
 
 #ifdef __cplusplus
 }

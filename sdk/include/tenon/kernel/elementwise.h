@@ -112,29 +112,6 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
   return compute == TN_I32 ? &map->i32 : &map->i64;
 }
 
-/* Calls that are not dense, or of several types, go through two functions that
- * are larger than most bodies; `prepare` is another, and so is the choice among
- * them. In a plugin of several
- * files one file can define them for all: each file defines TN_KERNEL_PLUGIN as
- * the plugin's name before it includes kernel.h, so that two plugins can be
- * linked into one program, and one of them TN_KERNEL_HOME as well. Files of
- * opgen do so, with plugin.gen.c as that one. */
-#if defined(TN_KERNEL_PLUGIN)
-#define TN_KERNEL_JOIN(a, b) a##b
-#define TN_KERNEL_OWN(plugin, name) TN_KERNEL_JOIN(plugin, name)
-#define tn_kernel_map_mixed TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_mixed)
-#define tn_kernel_map_strided TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_strided)
-#define tn_kernel_map_prepare TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_prepare)
-#define tn_kernel_map_run TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_run)
-#endif
-#if !defined(TN_KERNEL_PLUGIN)
-#define TN_KERNEL_COMMON TN_KERNEL_ONCE
-#elif defined(__GNUC__)
-#define TN_KERNEL_COMMON __attribute__((visibility("hidden")))
-#else
-#define TN_KERNEL_COMMON
-#endif
-
 /* Computes one output of a call that is dense, but of several types. */
 TN_KERNEL_COMMON int32_t tn_kernel_map_mixed(const tn_frame *call,
                                              const tn_kernel_map *map);
@@ -387,7 +364,7 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
                                   tn_kernel_dense_slice, &dense);
 }
 
-#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
+#if TN_KERNEL_HAS_COMMON
 TN_KERNEL_COMMON int32_t tn_kernel_map_mixed(const tn_frame *call,
                                              const tn_kernel_map *map) {
   const tn_tensor *out = &call->out[map->out];
@@ -457,7 +434,7 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_prepare(const tn_frame *call,
                                                const tn_kernel_map *maps,
                                                uint32_t n_maps);
 
-#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
+#if TN_KERNEL_HAS_COMMON
 TN_KERNEL_COMMON int32_t tn_kernel_map_prepare(const tn_frame *call,
                                                tn_plan *plan,
                                                const tn_kernel_map *maps,
@@ -491,7 +468,7 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_run(const tn_frame *call,
                                            const tn_kernel_map *maps,
                                            uint32_t n_maps);
 
-#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
+#if TN_KERNEL_HAS_COMMON
 /* Computes one output by the fastest path. */
 static inline int32_t tn_kernel_map_one(const tn_frame *call,
                                         const tn_kernel_map *map) {

@@ -26,6 +26,37 @@ extern "C" {
 #define TN_KERNEL_ONCE static inline
 #endif
 
+/* Functions for any call are larger than most kernels: they convert elements,
+ * walk over strides, and prepare calls. In a plugin of several files one file
+ * can define them for all (TN_KERNEL_COMMON): each file defines
+ * TN_KERNEL_PLUGIN as the plugin's name before it includes kernel.h, so that
+ * two plugins can be linked into one program, and one of them TN_KERNEL_HOME as
+ * well. Files of opgen do so, with plugin.kernel.gen.c as that one. */
+#if defined(TN_KERNEL_PLUGIN)
+#define TN_KERNEL_JOIN(a, b) a##b
+#define TN_KERNEL_OWN(plugin, name) TN_KERNEL_JOIN(plugin, name)
+#define tn_kernel_load_dense TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_load_dense)
+#define tn_kernel_store_dense TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_store_dense)
+#define tn_kernel_load TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_load)
+#define tn_kernel_store TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_store)
+#define tn_kernel_map_mixed TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_mixed)
+#define tn_kernel_map_strided TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_strided)
+#define tn_kernel_map_prepare TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_prepare)
+#define tn_kernel_map_run TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_run)
+#endif
+#if !defined(TN_KERNEL_PLUGIN)
+#define TN_KERNEL_COMMON TN_KERNEL_ONCE
+#elif defined(__GNUC__)
+#define TN_KERNEL_COMMON __attribute__((visibility("hidden")))
+#else
+#define TN_KERNEL_COMMON
+#endif
+#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
+#define TN_KERNEL_HAS_COMMON 1 /* this file defines them */
+#else
+#define TN_KERNEL_HAS_COMMON 0
+#endif
+
 /* -------------------------------------------------------------------- bits */
 
 /* The bits of a float, and a float of bits. [any] */

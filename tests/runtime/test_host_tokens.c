@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_engine_end.c: the ends of jobs of a host (tenon/engine.h): completion of
- * asynchronous jobs, shutdown, refusals, and names in traces.
+ * test_host_tokens.c: the ends of jobs of a host (tenon/engine.h): completion
+ * of asynchronous jobs, shutdown, refusals, and names in traces.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 
 #include "jobs.h"
 
-/* ------------------------------------------------------------ asynchronous */
+/* ------------------------------------------------------------- asynchronous */
 
 /* With one worker: a pending completion occupies none. */
-Test(engine_end, completes_an_asynchronous_job_from_any_thread,
+Test(host_tokens, completes_an_asynchronous_job_from_any_thread,
      .timeout = 100) {
   for (int e = 0; e < 2; ++e) {
     _Atomic int n_run = 0;
@@ -55,7 +55,8 @@ static tn_code complete_and_fail(void *arg, tn_token *token) {
   return tn_token_complete(token, TN_OK, NULL) ? TN_OK : TN_IO;
 }
 
-Test(engine_end, ends_an_asynchronous_job_inside_of_its_begin, .timeout = 100) {
+Test(host_tokens, ends_an_asynchronous_job_inside_of_its_begin,
+     .timeout = 100) {
   for (int e = 0; e < N_ENGINES; ++e) {
     _Atomic int n_dropped = 0;
     tn_token *token = NULL;
@@ -82,7 +83,7 @@ Test(engine_end, ends_an_asynchronous_job_inside_of_its_begin, .timeout = 100) {
   }
 }
 
-Test(engine_end, completes_a_job_with_a_token_that_was_dropped,
+Test(host_tokens, completes_a_job_with_a_token_that_was_dropped,
      .timeout = 100) {
   for (int e = 0; e < N_ENGINES; ++e) {
     keeper k;
@@ -104,7 +105,7 @@ Test(engine_end, completes_a_job_with_a_token_that_was_dropped,
   }
 }
 
-Test(engine_end, reports_the_text_of_a_completion, .timeout = 100) {
+Test(host_tokens, reports_the_text_of_a_completion, .timeout = 100) {
   const char *const texts[] = {"no reply", NULL};
   const char *const expected[] = {"request: no reply",
                                   "request failed with TN_IO"};
@@ -132,7 +133,7 @@ Test(engine_end, reports_the_text_of_a_completion, .timeout = 100) {
 }
 
 /* The job keeps its variable, its data and the runtime. */
-Test(engine_end, ends_a_runtime_after_its_last_asynchronous_job,
+Test(host_tokens, ends_a_runtime_after_its_last_asynchronous_job,
      .timeout = 100) {
   _Atomic int n_dropped = 0;
   keeper k;
@@ -150,14 +151,14 @@ Test(engine_end, ends_a_runtime_after_its_last_asynchronous_job,
   cr_assert_eq(n_living, 0);
 }
 
-/* ---------------------------------------------------------------- shutdown */
+/* ----------------------------------------------------------------- shutdown */
 
 static void *shut_down(void *arg) {
   return tn_runtime_shutdown(arg) == TN_OK ? arg : NULL;
 }
 
 /* One job runs, one waits for it, and one is asynchronous and pending. */
-Test(engine_end, completes_pending_jobs_without_running_at_a_shutdown,
+Test(host_tokens, completes_pending_jobs_without_running_at_a_shutdown,
      .timeout = 100) {
   for (int e = 0; e < 2; ++e) {
     _Atomic int n_run = 0;
@@ -199,7 +200,8 @@ Test(engine_end, completes_pending_jobs_without_running_at_a_shutdown,
 
 /* The owner of the token has forgotten it: the memory is lost, but no thread
  * waits. */
-Test(engine_end, does_not_wait_for_a_lost_token_at_a_shutdown, .timeout = 100) {
+Test(host_tokens, does_not_wait_for_a_lost_token_at_a_shutdown,
+     .timeout = 100) {
   keeper k;
   tn_runtime *rt = open_runtime(TN_ENGINE_POOLED, 1);
   tn_variable *x = make_variable(rt);
@@ -213,7 +215,7 @@ Test(engine_end, does_not_wait_for_a_lost_token_at_a_shutdown, .timeout = 100) {
   cr_assert_eq(n_living, 0);
 }
 
-Test(engine_end, leaves_busy_on_the_outputs_of_calls_after_a_shutdown) {
+Test(host_tokens, leaves_busy_on_the_outputs_of_calls_after_a_shutdown) {
   float got[2] = {0};
   const int64_t n = 2;
   tn_operator *op = NULL;
@@ -231,7 +233,7 @@ Test(engine_end, leaves_busy_on_the_outputs_of_calls_after_a_shutdown) {
   close_runtime(rt);
 }
 
-/* ---------------------------------------------------------------- refusals */
+/* ----------------------------------------------------------------- refusals */
 
 static _Atomic int n_refused;
 
@@ -257,7 +259,7 @@ static void refuse(tn_runtime *rt, tn_job *job, const char *text) {
 
 #define REFUSE(text, ...) refuse(rt, &(tn_job){__VA_ARGS__}, text)
 
-Test(engine_end, refuses_jobs_that_make_no_sense) {
+Test(host_tokens, refuses_jobs_that_make_no_sense) {
   tn_runtime *rt = open_runtime(TN_ENGINE_POOLED, 1);
   tn_runtime *other = open_runtime(TN_ENGINE_POOLED, 1);
   tn_variable *x = make_variable(rt), *z = make_variable(other);
@@ -282,7 +284,7 @@ Test(engine_end, refuses_jobs_that_make_no_sense) {
   close_runtime(rt);
 }
 
-Test(engine_end, finds_a_repeated_variable_among_many) {
+Test(host_tokens, finds_a_repeated_variable_among_many) {
   enum { N = 200 };
   tn_access access[N];
   tn_runtime *rt = open_runtime(TN_ENGINE_POOLED, 1);
@@ -299,7 +301,7 @@ Test(engine_end, finds_a_repeated_variable_among_many) {
   close_runtime(rt);
 }
 
-Test(engine_end, refuses_to_write_a_broadcast_view) {
+Test(host_tokens, refuses_to_write_a_broadcast_view) {
   const int64_t n = 1, m = 4;
   tn_array *x = NULL, *view = NULL;
   tn_variable *variable = NULL;
@@ -334,7 +336,7 @@ static tn_code push_inside(void *arg) {
   return tn_push(i->rt, JOB(count_run, &i->n_run, TN_USES({i->x, TN_UPDATE})));
 }
 
-Test(engine_end, refuses_waits_inside_of_functions_but_not_pushes,
+Test(host_tokens, refuses_waits_inside_of_functions_but_not_pushes,
      .timeout = 100) {
   const uint32_t flags[] = {0, TN_JOB_SMALL};
   for (int e = 0; e < N_ENGINES; ++e)
@@ -356,9 +358,9 @@ Test(engine_end, refuses_waits_inside_of_functions_but_not_pushes,
     }
 }
 
-/* ------------------------------------------------------------------ traces */
+/* ------------------------------------------------------------------- traces */
 
-Test(engine_end, shows_the_names_of_jobs_in_traces) {
+Test(host_tokens, shows_the_names_of_jobs_in_traces) {
   char path[] = "/tmp/tenon_engine_XXXXXX", text[4096] = "";
   _Atomic int n_run = 0;
   keeper k;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_engine.c: jobs of a host (tenon/engine.h), in every engine: order,
+ * test_host_jobs.c: jobs of a host (tenon/engine.h), in every engine: order,
  * variables of arrays, lives, errors and prepared operations.
  */
 #include "jobs.h"
 
-/* ------------------------------------------------------------------- order */
+/* -------------------------------------------------------------------- order */
 
 /* A log of numbers. Without the right order its writers race. */
 typedef struct list {
@@ -23,7 +23,7 @@ static tn_code run_note(void *arg) {
   return TN_OK;
 }
 
-Test(engine, runs_writers_of_a_variable_in_the_order_of_pushes) {
+Test(host_jobs, runs_writers_of_a_variable_in_the_order_of_pushes) {
   enum { N = 1000 };
   static note notes[N];
   for (int e = 0; e < N_ENGINES; ++e) {
@@ -49,7 +49,7 @@ static tn_code run_meeting(void *arg) {
   return TN_OK;
 }
 
-Test(engine, runs_readers_at_the_same_time, .timeout = 100) {
+Test(host_jobs, runs_readers_at_the_same_time, .timeout = 100) {
   for (int e = 0; e < 2; ++e) {
     pthread_barrier_t meeting;
     pthread_barrier_init(&meeting, NULL, 3);
@@ -65,7 +65,7 @@ Test(engine, runs_readers_at_the_same_time, .timeout = 100) {
   }
 }
 
-Test(engine, prefers_jobs_with_a_priority, .timeout = 100) {
+Test(host_jobs, prefers_jobs_with_a_priority, .timeout = 100) {
   list log = {0};
   note low = {&log, 1}, high = {&log, 2};
   gate g;
@@ -111,13 +111,14 @@ static pthread_t find_place(uint32_t engine) {
   return p.thread;
 }
 
-Test(engine, runs_nothing_on_the_pushing_thread_if_threaded, .timeout = 100) {
+Test(host_jobs, runs_nothing_on_the_pushing_thread_if_threaded,
+     .timeout = 100) {
   cr_assert(pthread_equal(find_place(TN_ENGINE_POOLED), pthread_self()));
   cr_assert(!pthread_equal(find_place(TN_ENGINE_THREADED), pthread_self()));
 }
 
 /* The operator of a call is short, and would run inside of tn_call. */
-Test(engine, orders_calls_of_operators_if_threaded) {
+Test(host_jobs, orders_calls_of_operators_if_threaded) {
   float got[2] = {0};
   const int64_t n = 2;
   tn_operator *op = NULL;
@@ -134,7 +135,7 @@ Test(engine, orders_calls_of_operators_if_threaded) {
   close_runtime(rt);
 }
 
-/* ------------------------------------------------------------------ arrays */
+/* ------------------------------------------------------------------- arrays */
 
 static tn_code fill_array(void *arg) {
   const tn_tensor *t = tn_array_tensor(arg);
@@ -147,7 +148,7 @@ static void release_array(void *arg) {
   tn_array_release(arg);
 }
 
-Test(engine, takes_its_place_among_calls_by_the_variable_of_an_array) {
+Test(host_jobs, takes_its_place_among_calls_by_the_variable_of_an_array) {
   for (int e = 0; e < N_ENGINES; ++e) {
     float got[2] = {0};
     const int64_t n = 2;
@@ -180,7 +181,7 @@ static tn_code read_zeros(void *arg) {
              : tn_fail(TN_INVALID, "%g %g", (double)data[0], (double)data[1]);
 }
 
-Test(engine, reads_an_array_that_was_never_written_as_zeros) {
+Test(host_jobs, reads_an_array_that_was_never_written_as_zeros) {
   const int64_t n = 2;
   tn_array *x = NULL;
   tn_variable *variable = NULL;
@@ -200,7 +201,7 @@ static tn_code fail_always(void *arg) {
 
 /* The view is a part of the array, so a write of it leaves the error of the
  * rest. */
-Test(engine, counts_a_write_of_a_view_as_an_update) {
+Test(host_jobs, counts_a_write_of_a_view_as_an_update) {
   const int64_t n = 4;
   tn_array *x = NULL, *part = NULL;
   tn_variable *all = NULL, *some = NULL;
@@ -220,7 +221,7 @@ Test(engine, counts_a_write_of_a_view_as_an_update) {
   tn_runtime_release(rt);
 }
 
-Test(engine, accepts_two_arrays_that_share_memory) {
+Test(host_jobs, accepts_two_arrays_that_share_memory) {
   const int64_t n = 4;
   tn_array *x = NULL, *part = NULL;
   tn_variable *all = NULL, *some = NULL;
@@ -238,9 +239,9 @@ Test(engine, accepts_two_arrays_that_share_memory) {
   close_runtime(rt);
 }
 
-/* ------------------------------------------------------------------- life */
+/* --------------------------------------------------------------------- life */
 
-Test(engine, drops_data_after_the_last_use_of_its_variable, .timeout = 100) {
+Test(host_jobs, drops_data_after_the_last_use_of_its_variable, .timeout = 100) {
   _Atomic int n_dropped = 0;
   gate g;
   tn_variable *x = NULL;
@@ -257,7 +258,7 @@ Test(engine, drops_data_after_the_last_use_of_its_variable, .timeout = 100) {
 }
 
 /* A pending job of the host runs although the runtime is released. */
-Test(engine, runs_pending_jobs_before_the_runtime_ends, .timeout = 100) {
+Test(host_jobs, runs_pending_jobs_before_the_runtime_ends, .timeout = 100) {
   _Atomic int n_run = 0, n_dropped = 0;
   for (int e = 0; e < N_ENGINES; ++e) {
     tn_runtime *rt = open_runtime(engines[e], 2);
@@ -283,7 +284,7 @@ static void free_and_post(void *ctx, void *memory) {
 
 /* The drop of the job releases the last owner of the runtime, on a worker. The
  * worker cannot wait for itself. */
-Test(engine, ends_a_runtime_that_a_job_releases, .timeout = 100) {
+Test(host_jobs, ends_a_runtime_that_a_job_releases, .timeout = 100) {
   gate g;
   const int64_t n = 2;
   tn_array *x = NULL;
@@ -305,9 +306,9 @@ Test(engine, ends_a_runtime_that_a_job_releases, .timeout = 100) {
   (void)sem_wait(&freed);
 }
 
-/* ------------------------------------------------------------------ errors */
+/* ------------------------------------------------------------------- errors */
 
-Test(engine, passes_errors_along_variables, .timeout = 100) {
+Test(host_jobs, passes_errors_along_variables, .timeout = 100) {
   for (int e = 0; e < N_ENGINES; ++e) {
     _Atomic int n_run = 0;
     tn_runtime *rt = open_runtime(engines[e], 2);
@@ -343,7 +344,7 @@ static tn_code return_arg(void *arg) {
 }
 
 /* The text of an earlier failure of the thread is not the reason. */
-Test(engine, does_not_invent_the_reason_of_a_failure) {
+Test(host_jobs, does_not_invent_the_reason_of_a_failure) {
   tn_code device = TN_DEVICE, wrong = 7;
   tn_runtime *rt = open_runtime(TN_ENGINE_NAIVE, 1);
   tn_variable *x = make_variable(rt);
@@ -361,9 +362,9 @@ Test(engine, does_not_invent_the_reason_of_a_failure) {
   tn_runtime_release(rt);
 }
 
-/* -------------------------------------------------------------- operations */
+/* --------------------------------------------------------------- operations */
 
-Test(engine, pushes_a_prepared_operation_many_times, .timeout = 100) {
+Test(host_jobs, pushes_a_prepared_operation_many_times, .timeout = 100) {
   for (int e = 0; e < N_ENGINES; ++e) {
     _Atomic int n_dropped = 0;
     list log = {0};
