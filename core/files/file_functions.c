@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * file_functions.c: the functions of libtenon-files.so, which libtenon.so learns when
- * it opens the library.
+ * file_functions.c: the functions of libtenon-files.so, which libtenon.so
+ * learns when it opens the library.
  */
 #include "formats.h"
 

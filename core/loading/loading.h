@@ -98,9 +98,6 @@ tn_code tn__manifest_inspect(tn__registry *registry, const char *path,
                              tn_inspection **out);
 tn_code tn__operator_define(tn__registry *registry, const char *text,
                             const tn_host_kernels *kernels, tn_operator **out);
-/* Writes the path of a file next to libtenon.so, in PATH_MAX bytes. */
-tn_code tn__helper_path(const tn__registry *registry, const char *name,
-                        char *to);
 /* Whether two results of stat are of the same file with the same content. */
 bool tn__is_same_content(const struct stat *a, const struct stat *b);
 /* Loads every *.so of the folders in `path`, which ':' separates

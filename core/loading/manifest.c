@@ -51,8 +51,9 @@ static tn_code module_open(tn__registry *registry, const char *path) {
   return TN_OK;
 }
 
-tn_code tn__helper_path(const tn__registry *registry, const char *name,
-                        char *to) {
+/* Writes the path of a file next to libtenon.so, in PATH_MAX bytes. */
+static tn_code find_helper(const tn__registry *registry, const char *name,
+                           char *to) {
   char folder[PATH_MAX];
   if (!registry->helpers)
     return tn__fail(TN_UNSUPPORTED, "this host does not read manifests");
@@ -78,7 +79,7 @@ static tn_code take_message(tn_code rc, tn__buf *why) {
 static tn_code require_module(tn__registry *registry) {
   char path[PATH_MAX];
   if (registry->module) return TN_OK;
-  TN__TRY(tn__helper_path(registry, TNM_MODULE_FILE, path));
+  TN__TRY(find_helper(registry, TNM_MODULE_FILE, path));
   return module_open(registry, path);
 }
 
