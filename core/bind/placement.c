@@ -194,7 +194,7 @@ static void place_backward(placing *pl) {
 }
 
 /* Places gradients last, so that they do not affect other nodes. */
-static void resolve_gradients(placing *pl) {
+static void place_gradients_last(placing *pl) {
   place_by_neighbours(pl, false);
   place_backward(pl);
   place_by_neighbours(pl, true);
@@ -218,7 +218,7 @@ tn_code tn__placement_label(tn_program *p) {
   if (p->how.n_groups == 0) return TN_OK;
   tn_code rc = open_placement(&pl, p);
   if (rc == TN_OK) {
-    resolve_gradients(&pl);
+    place_gradients_last(&pl);
     rc = label_nodes(&pl);
   }
   return close_placement(&pl, rc);
@@ -229,7 +229,7 @@ tn_code tn__placement_label(tn_program *p) {
 /* Places the output gradient of a head on the device of the head, and the
  * gradient of an argument on that of the argument, unless they have a device.
  */
-static void resolve_ends(placing *pl) {
+static void place_heads_and_gradients(placing *pl) {
   const tn_program *p = pl->p;
   for (uint32_t i = 0; i < p->n_heads; ++i)
     if (!tn__entry_is_none(p->weights[i]))
@@ -425,8 +425,8 @@ static tn_code make_node_devices(const placing *pl) {
 }
 
 static tn_code make_placement(placing *pl) {
-  resolve_ends(pl);
-  resolve_gradients(pl);
+  place_heads_and_gradients(pl);
+  place_gradients_last(pl);
   TN__TRY(make_node_devices(pl));
   TN__TRY(list_loop_reads(pl));
   TN__TRY(check_state_devices(pl));

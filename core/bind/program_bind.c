@@ -218,8 +218,8 @@ static tn_code bind_with_limit(const tn_graph *graph, const tn_bind *how,
 
 /* Returns the next limit to try, after the plan for the limit `memory` was
  * larger than the user's limit by `over` bytes. */
-static uint64_t lower_limit(const tn_bind *how, uint64_t memory, uint64_t over,
-                            int left) {
+static uint64_t get_next_limit(const tn_bind *how, uint64_t memory,
+                               uint64_t over, int left) {
   if (memory == 0) return how->memory;
   return left > 0 && over < memory ? memory - over : TN_MEMORY_MINIMAL;
 }
@@ -234,6 +234,6 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
   for (int left = ATTEMPTS - 2;; --left) {
     const tn_code rc = bind_with_limit(graph, how, memory, &over, out);
     if (over == 0 || memory == TN_MEMORY_MINIMAL) return rc;
-    memory = lower_limit(how, memory, over, left);
+    memory = get_next_limit(how, memory, over, left);
   }
 }

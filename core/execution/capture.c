@@ -78,8 +78,9 @@ static bool has_dynamic_param(const tn_op *desc) {
   return false;
 }
 
-static bool refuse_kernel(const tn__step *step, const tn__kernel *kernel,
-                          char why[WHY]) {
+static bool explain_unrecordable_kernel(const tn__step *step,
+                                        const tn__kernel *kernel,
+                                        char why[WHY]) {
   (void)snprintf(why, WHY,
                  "node `%.100s`: the kernel %.100s does not declare that it is "
                  "capturable%s",
@@ -90,8 +91,9 @@ static bool refuse_kernel(const tn__step *step, const tn__kernel *kernel,
   return true;
 }
 
-static bool refuse_device(const tn__step *step, const tn__device *device,
-                          char why[WHY]) {
+static bool explain_unrecordable_device(const tn__step *step,
+                                        const tn__device *device,
+                                        char why[WHY]) {
   char here[TN__DEVICE_TEXT], there[TN__DEVICE_TEXT];
   (void)snprintf(why, WHY, "node `%.100s` runs on %s, and others on %s",
                  step->node->name, tn__device_text(step->device, here),
@@ -99,20 +101,23 @@ static bool refuse_device(const tn__step *step, const tn__device *device,
   return true;
 }
 
-/* Tests whether a loop cannot be recorded, and writes the reason: a kernel
+/* Writes the reason why a loop cannot be recorded, and returns true: a kernel
  * cannot be recorded, draws random numbers, or has parameters that change.
- * These would have to change within one launch. */
-static bool refuse_inner(const tn__step *loop, uint32_t train, char why[WHY]) {
+ * These would have to change within one launch. Returns false if the loop can
+ * be recorded. */
+static bool explain_unrecordable_loop(const tn__step *loop, uint32_t train,
+                                      char why[WHY]) {
   const tn_program *inner = tn__iteration_program(loop);
   for (uint32_t i = 0; i < inner->n_steps; ++i) {
     const tn__step *step = inner->steps[i];
     const tn__kernel *kernel = get_step_kernel(step, train);
     const tn__planned *call = step->call[train];
-    if (step->kind == TN__STEP_LOOP && refuse_inner(step, train, why))
+    if (step->kind == TN__STEP_LOOP &&
+        explain_unrecordable_loop(step, train, why))
       return true;
     if (step->kind != TN__STEP_CALL || !kernel) continue;
     if (!(kernel->desc->flags & TN_KERNEL_CAPTURABLE))
-      return refuse_kernel(step, kernel, why);
+      return explain_unrecordable_kernel(step, kernel, why);
     if (!call || tn__planned_change_bytes(call) == 0) continue;
     (void)snprintf(why, WHY,
                    "node `%.100s` of the loop `%.100s` draws random numbers or "
@@ -123,16 +128,19 @@ static bool refuse_inner(const tn__step *loop, uint32_t train, char why[WHY]) {
   return false;
 }
 
-static bool refuse_step(const tn__step *step, const tn__device *device,
-                        uint32_t train, char why[WHY]) {
+static bool explain_unrecordable_step(const tn__step *step,
+                                      const tn__device *device, uint32_t train,
+                                      char why[WHY]) {
   if (step->kind == TN__STEP_COPY &&
       step->program->values[step->in[0]].device != device)
-    return refuse_device(step, step->program->values[step->in[0]].device, why);
-  if (step->kind == TN__STEP_LOOP) return refuse_inner(step, train, why);
+    return explain_unrecordable_device(
+        step, step->program->values[step->in[0]].device, why);
+  if (step->kind == TN__STEP_LOOP)
+    return explain_unrecordable_loop(step, train, why);
   if (step->kind != TN__STEP_CALL) return false;
   const tn__kernel *kernel = get_step_kernel(step, train);
   return kernel && !(kernel->desc->flags & TN_KERNEL_CAPTURABLE) &&
-         refuse_kernel(step, kernel, why);
+         explain_unrecordable_kernel(step, kernel, why);
 }
 
 /* Finds the device of the first step that has one; NULL: none has. */
@@ -153,7 +161,7 @@ static bool is_recording_refused(const span *s, char why[WHY]) {
   for (uint32_t i = s->first; i < s->first + s->n; ++i)
     if (s->p->steps[i]->kind != TN__STEP_NOTHING &&
         s->p->steps[i]->device != device)
-      return refuse_device(s->p->steps[i], device, why);
+      return explain_unrecordable_device(s->p->steps[i], device, why);
   if (!tn__device_can_record(device)) {
     (void)snprintf(why, WHY, "%s cannot record",
                    tn__device_text(device, place));
@@ -161,7 +169,7 @@ static bool is_recording_refused(const span *s, char why[WHY]) {
   }
   for (uint32_t i = s->first; i < s->first + s->n; ++i)
     if (s->p->steps[i]->kind != TN__STEP_NOTHING &&
-        refuse_step(s->p->steps[i], device, s->train, why))
+        explain_unrecordable_step(s->p->steps[i], device, s->train, why))
       return true;
   return false;
 }
@@ -242,7 +250,7 @@ static bool can_succeed_later(tn_code rc) {
   return rc == TN_OUT_OF_MEMORY || rc == TN_BUSY;
 }
 
-static void note_failure(tn__capture *c, tn_code rc) {
+static void store_failure(tn__capture *c, tn_code rc) {
   (void)snprintf(c->why, WHY, "%s", tn_error_text());
   ++c->n_failed;
   set_state(c, can_succeed_later(rc) ? STATE_LATER : STATE_REFUSED);
@@ -280,7 +288,7 @@ static tn_code launch_or_run_steps(tn__capture *c, tn__token *token) {
     count_launch(c);
     return rc;
   }
-  note_failure(c, rc);
+  store_failure(c, rc);
   if (c->draws)
     (void)atomic_compare_exchange_strong(&random->offset, &after, before);
   return run_steps(c, token);
@@ -296,7 +304,7 @@ static tn_code run_captured(void *arg, tn__token *token) {
   if (!is_recording_current(c)) {
     const tn_code rc = record_run(c, token);
     if (rc != TN_OK) {
-      note_failure(c, rc);
+      store_failure(c, rc);
       return run_steps(c, token);
     }
   }
@@ -334,7 +342,7 @@ static void add_entries(const tn_program *p, const uint32_t *entries,
   }
 }
 
-static size_t most_entries(const tn_program *p) {
+static size_t count_listed_entries(const tn_program *p) {
   size_t n = p->n_values;
   for (uint32_t i = 0; i < p->n_steps; ++i)
     n += p->steps[i]->n_in + p->steps[i]->n_out;
@@ -345,7 +353,7 @@ static size_t most_entries(const tn_program *p) {
  * or by the other part of the program. */
 static tn_code find_outer_vars(const tn__capture *c, vars *out) {
   const tn_program *p = c->program;
-  const size_t bytes = most_entries(p) * sizeof *out->v;
+  const size_t bytes = count_listed_entries(p) * sizeof *out->v;
   out->v = tn__alloc(p->env, bytes);
   if (!out->v) return tn__fail_memory(bytes, "a recording");
   for (uint32_t i = 0; i < p->n_steps; ++i) {

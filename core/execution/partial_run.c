@@ -99,7 +99,7 @@ static tn_code run_on_this_thread(part_run *run) {
 
 /* ---------------------------------------------------------------- monitors */
 
-static void show_entry(tn_program *p, uint32_t entry, tn_entry of) {
+static void show_entry_to_monitor(tn_program *p, uint32_t entry, tn_entry of) {
   char name[TN__ENTRY_TEXT];
   tn_array *array = p->values[entry].array;
   const tn__plan_place *at = tn__plan_place_of(p, entry);
@@ -112,10 +112,10 @@ static void show_entry(tn_program *p, uint32_t entry, tn_entry of) {
   p->watched = false;
 }
 
-static void show_node(tn_program *p, const tn__node *node) {
+static void show_node_to_monitor(tn_program *p, const tn__node *node) {
   const uint32_t n = tn__node_count_visible(node);
   for (uint32_t i = 0; i < n; ++i)
-    show_entry(p, node->first + i, (tn_entry){node->id, i});
+    show_entry_to_monitor(p, node->first + i, (tn_entry){node->id, i});
 }
 
 /* Runs one step and shows its results to the monitor. The parts of a fused step
@@ -125,12 +125,12 @@ static tn_code watch_step(tn_program *p, uint32_t i, uint32_t train) {
   part_run run = {p, i, 1, train, NULL};
   if (step->n_parts == 0) {
     TN__TRY(run_on_this_thread(&run));
-    show_node(p, step->node);
+    show_node_to_monitor(p, step->node);
   }
   for (uint32_t k = 0; k < step->n_parts; ++k) {
     run.part = step->parts[k];
     TN__TRY(run_on_this_thread(&run));
-    show_node(p, run.part->node);
+    show_node_to_monitor(p, run.part->node);
   }
   return TN_OK;
 }

@@ -26,15 +26,15 @@ static void free_step(tn__step *step) {
 }
 
 /* A sequence of the program by number; NULL after the last. */
-static tn__sequence *sequence_at(tn_program *p, uint32_t i) {
+static tn__sequence *get_sequence_at(tn_program *p, uint32_t i) {
   tn__sequence *all[] = {&p->forward[0], &p->forward[1], &p->backward,
                          &p->single[0],  &p->single[1],  &p->single[2]};
   return i < sizeof all / sizeof *all ? all[i] : NULL;
 }
 
 static void free_steps(tn_program *p) {
-  for (uint32_t i = 0; sequence_at(p, i); ++i)
-    tn__capture_free(sequence_at(p, i));
+  for (uint32_t i = 0; get_sequence_at(p, i); ++i)
+    tn__capture_free(get_sequence_at(p, i));
   for (uint32_t i = 0; i < p->n_steps; ++i) free_step(p->steps[i]);
   tn__graph_release(p->graph);
   tn__graph_release(p->source);
@@ -70,8 +70,8 @@ void tn__program_unhold(tn_program *p) {
   release_arrays(p);
   if (p->planned) tn__memory_plan_deinit(&p->plan);
   tn__arena_deinit(&p->arena);
-  for (uint32_t i = 0; sequence_at(p, i); ++i)
-    tn__free(p->env, sequence_at(p, i)->segments);
+  for (uint32_t i = 0; get_sequence_at(p, i); ++i)
+    tn__free(p->env, get_sequence_at(p, i)->segments);
   tn__var_deinit(&p->turn);
   for (uint32_t i = 0; i < p->n_signals; ++i) tn__var_deinit(&p->signals[i]);
   tn__free(p->env, p->signals);
@@ -113,9 +113,9 @@ void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
   p->settled = tn__program_wait_runs(p);
-  for (uint32_t i = 0; sequence_at(p, i); ++i) {
-    tn__capture_stop(sequence_at(p, i));
-    tn__sequence_end(p, sequence_at(p, i));
+  for (uint32_t i = 0; get_sequence_at(p, i); ++i) {
+    tn__capture_stop(get_sequence_at(p, i));
+    tn__sequence_end(p, get_sequence_at(p, i));
   }
   if (p->settled) wait_for_holds(p);
   tn__program_unhold(p);

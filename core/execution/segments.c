@@ -143,7 +143,7 @@ static tn_code insert_part(building *b, size_t at, part what) {
   return TN_OK;
 }
 
-static size_t first_overlap(const building *b, size_t begin) {
+static size_t find_first_overlap(const building *b, size_t begin) {
   size_t low = 0, high = b->n_parts;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
@@ -159,7 +159,7 @@ static size_t first_overlap(const building *b, size_t begin) {
  * previous users; each of them keeps the rest of its range. */
 static tn_code acquire_range(building *b, size_t begin, size_t end,
                              tn__var *var, uint32_t mode) {
-  const size_t at = first_overlap(b, begin);
+  const size_t at = find_first_overlap(b, begin);
   size_t last = at;
   part left = {0}, right = {0};
   for (; last < b->n_parts && b->parts[last].begin < end; ++last) {

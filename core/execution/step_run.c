@@ -135,8 +135,9 @@ static void write_span_name(const tn__step *step, char *to, size_t room) {
 }
 
 /* Runs steps with a span for each, within that of the job. */
-static tn_code run_recorded(const tn_program *p, uint32_t first, uint32_t n,
-                            uint32_t train, tn__token *token) {
+static tn_code run_steps_with_spans(const tn_program *p, uint32_t first,
+                                    uint32_t n, uint32_t train,
+                                    tn__token *token) {
   tn__engine *engine = p->env->engine;
   char name[512];
   for (uint32_t i = first; i < first + n; ++i) {
@@ -156,5 +157,5 @@ tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
                       uint32_t train, tn__token *token) {
   return tn__trace_begin(p->env->engine) == 0
              ? run_steps(p, first, n, train, token)
-             : run_recorded(p, first, n, train, token);
+             : run_steps_with_spans(p, first, n, train, token);
 }

@@ -61,7 +61,7 @@ static uint32_t get_entry_id(const sweep *s, tn_entry entry) {
   return tn__entry_id(s->graph, entry);
 }
 
-static bool is_compat(const sweep *s) {
+static bool is_compat_mode(const sweep *s) {
   return (s->spec->flags & TN__GRADIENT_COMPAT) != 0;
 }
 
@@ -179,7 +179,7 @@ static tn_code get_head_gradient(sweep *s, uint32_t head, tn_entry *out) {
   const tn_gradient_query *q = &s->spec->query;
   if (q->weights && !tn__entry_is_none(q->weights[head])) {
     *out = q->weights[head];
-    return is_compat(s) ? add_copy(s, *out, out) : TN_OK;
+    return is_compat_mode(s) ? add_copy(s, *out, out) : TN_OK;
   }
   tn__node_spec spec = {.kind = TN__NODE_ONE, .n_in = 1, .in = &q->heads[head]};
   return add_plain_node(s, &spec, "one", out);
@@ -222,7 +222,7 @@ static tn_code finish_sum(sweep *s, gradient_parts *m) {
 enum { LONGEST_SUM = 7 };
 
 static bool is_summed_one_by_one(const sweep *s, const gradient_parts *m) {
-  return is_compat(s) && m->all > LONGEST_SUM;
+  return is_compat_mode(s) && m->all > LONGEST_SUM;
 }
 
 /* Replaces the partial sum of a gradient by its sum with the next summand. */
@@ -286,7 +286,7 @@ static tn_code add_part(sweep *s, tn_entry to, part what) {
  * follows the partial sum. Returns their number. */
 static uint32_t list_compat_order(sweep *s, const tn__node *node) {
   uint32_t n = 0;
-  if (!is_compat(s)) return 0;
+  if (!is_compat_mode(s)) return 0;
   s->after[n++] = node->id;
   for (uint32_t i = 0; i < node->n_in; ++i) {
     if (!can_pass(s, node, i)) continue;
@@ -397,7 +397,7 @@ static tn_code write_answers(sweep *s, tn_entry *out) {
     out[i] = m->sum;
     if (m->n == 0) TN__TRY(answer_with_zeros(s, i, &out[i]));
   }
-  for (size_t i = 1; is_compat(s) && i < q->n_of; ++i)
+  for (size_t i = 1; is_compat_mode(s) && i < q->n_of; ++i)
     if (is_earlier_answer(out, i)) TN__TRY(add_copy(s, out[i], &out[i]));
   return TN_OK;
 }

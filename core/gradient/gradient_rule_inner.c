@@ -134,8 +134,8 @@ static bool is_variable_needed(const tn__inner_gradient *x, const char *name) {
 }
 
 /* Removes from the lists the inputs that the gradient does not read. */
-static void keep_needed(const tn__inner_gradient *x, tn__vec *names,
-                        tn_entry *entries) {
+static void keep_needed_inputs(const tn__inner_gradient *x, tn__vec *names,
+                               tn_entry *entries) {
   size_t n = 0;
   for (size_t i = 0; i < names->n; ++i) {
     if (!is_variable_needed(x, names->v[i])) continue;
@@ -204,8 +204,8 @@ static tn_code pin_shapes(tn__inner_gradient *x) {
 static tn_code enter_heads(tn__inner_gradient *x) {
   TN__TRY(pin_shapes(x));
   TN__TRY(set_heads(x));
-  keep_needed(x, &x->keys, x->in);
-  keep_needed(x, &x->sequences, NULL);
+  keep_needed_inputs(x, &x->keys, x->in);
+  keep_needed_inputs(x, &x->sequences, NULL);
   return TN_OK;
 }
 

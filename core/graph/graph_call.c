@@ -202,7 +202,7 @@ static tn_code check_states(const call_builder *a) {
 /* -------------------------------------------------------------------- call */
 
 /* Shortens the list of inputs by the absent ones at its end. */
-static void trim_absent(call_builder *a) {
+static void trim_absent_inputs(call_builder *a) {
   while (a->n_in > 0 && tn__entry_is_none(a->in[a->n_in - 1])) {
     memmove(&a->in[a->n_in - 1], &a->in[a->n_in],
             a->desc->n_aux * sizeof *a->in);
@@ -249,7 +249,7 @@ static tn_code add_call_node(call_builder *a, tn__node **out) {
   TN__TRY(set_passed_operands(a));
   TN__TRY(add_missing_operands(a));
   TN__TRY(check_states(a));
-  trim_absent(a);
+  trim_absent_inputs(a);
   return add_node(a, out);
 }
 

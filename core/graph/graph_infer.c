@@ -148,7 +148,7 @@ void tn__facts_close(tn__facts *f) {
 
 /* -------------------------------------------------------------------- facts */
 
-static bool join_shape(tn_sig *to, const tn_sig *sig) {
+static bool add_shape_fact(tn_sig *to, const tn_sig *sig) {
   bool more = false;
   if (sig->ndim < 0) return false;
   if (to->ndim < 0) {
@@ -164,7 +164,7 @@ static bool join_shape(tn_sig *to, const tn_sig *sig) {
   return more;
 }
 
-static bool join_dtype(tn_sig *to, const tn_sig *sig) {
+static bool add_dtype_fact(tn_sig *to, const tn_sig *sig) {
   if (to->dtype != TN_DTYPE_UNKNOWN || sig->dtype == TN_DTYPE_UNKNOWN)
     return false;
   to->dtype = sig->dtype;
@@ -179,7 +179,7 @@ tn_code tn__facts_add(tn__facts *f, tn_entry entry, const tn_sig *sig,
   tn_code code = TN_OK;
   if (tn__sig_has_conflict(to, sig, &code))
     return tn__facts_fail_conflict(graph, entry, TN_ENTRY_NONE, sig);
-  const bool shape = join_shape(to, sig), dtype = join_dtype(to, sig);
+  const bool shape = add_shape_fact(to, sig), dtype = add_dtype_fact(to, sig);
   if (shape) graph->from[2 * (size_t)id] = from;
   if (dtype) graph->from[2 * (size_t)id + 1] = from;
   if (!shape && !dtype) return TN_OK;

@@ -180,7 +180,7 @@ static tn_code read_params(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_string(&r->json, &l->draft.params);
 }
 
-static tn_code read_of(tn__graph_reader *r, tn__graph_level *l) {
+static tn_code read_of_key(tn__graph_reader *r, tn__graph_level *l) {
   return read_node_number(r, l, &l->draft.of);
 }
 
@@ -222,7 +222,7 @@ static tn_code read_reverse(tn__graph_reader *r, tn__graph_level *l) {
   return read_boolean(r, &l->draft.reverse);
 }
 
-static tn_code read_after(tn__graph_reader *r, tn__graph_level *l) {
+static tn_code read_after_key(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_list(r, l, read_dependency_item, &l->draft.after);
 }
 
@@ -247,10 +247,11 @@ static tn_code read_attributes(tn__graph_reader *r, tn__graph_level *l) {
 
 static tn_code (*const node_readers[TN__N_KEYS])(tn__graph_reader *,
                                                  tn__graph_level *) = {
-    read_name,       read_kind,    read_dtype,     read_shape,  read_op,
-    read_params,     read_of,      read_inputs,    read_states, read_sequences,
-    read_carried,    read_reverse, tn__json_inner, read_after,  read_gradient,
-    read_attributes, read_kept};
+    read_name,      read_kind,      read_dtype,    read_shape,
+    read_op,        read_params,    read_of_key,   read_inputs,
+    read_states,    read_sequences, read_carried,  read_reverse,
+    tn__json_inner, read_after_key, read_gradient, read_attributes,
+    read_kept};
 
 tn_code tn__json_node_key(tn__graph_reader *r, tn__graph_level *l) {
   uint32_t k = 0;

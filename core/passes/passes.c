@@ -35,14 +35,14 @@ static tn_code run_infer(tn_graph **graph) {
   return tn__graph_infer_more(*graph);
 }
 
-static bool is_flat(const tn_graph *graph) {
+static bool is_flat_graph(const tn_graph *graph) {
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id)
     if (tn__node_at(graph, id)->kind == TN__NODE_GRAPH) return false;
   return true;
 }
 
 static tn_code run_flatten(tn_graph **graph) {
-  if (is_flat(*graph)) return TN_OK;
+  if (is_flat_graph(*graph)) return TN_OK;
   tn_graph *flat = NULL;
   tn_known *known = NULL;
   size_t n = 0;
@@ -146,7 +146,7 @@ tn_code tn__graph_check_complete(const tn_graph *graph, bool *out) {
 static tn_code get_graph_facts(const tn_graph *graph, uint32_t *out) {
   bool complete = false;
   TN__TRY(tn__graph_check_complete(graph, &complete));
-  *out = (complete ? SHAPES | DTYPES : 0) | (is_flat(graph) ? FLAT : 0);
+  *out = (complete ? SHAPES | DTYPES : 0) | (is_flat_graph(graph) ? FLAT : 0);
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id)
     if (tn__node_at(graph, id)->flags & TN__NODE_GRADIENT) *out |= GRADIENT;
   return TN_OK;
@@ -165,7 +165,7 @@ static bool provides_fact(const tn__pass_use *use, const char *fact) {
                    use->pass->desc->n_provides);
 }
 
-static bool holds_fact(uint32_t set, const char *fact) {
+static bool has_fact(uint32_t set, const char *fact) {
   for (uint32_t i = 0; i < N_FACTS; ++i)
     if (strcmp(facts[i], fact) == 0) return (set >> i & 1) != 0;
   return false;
@@ -204,7 +204,7 @@ static tn_code check_needs(const tn__pass_list *list, size_t at, uint32_t set) {
       use->own ? use->own->needs : use->pass->desc->needs;
   const uint32_t n = use->own ? use->own->n_needs : use->pass->desc->n_needs;
   for (uint32_t k = 0; k < n; ++k) {
-    bool found = holds_fact(set, needs[k]);
+    bool found = has_fact(set, needs[k]);
     for (size_t i = 0; !found && i < at; ++i)
       found = provides_fact(&list->v[i], needs[k]);
     if (found) continue;

@@ -11,7 +11,7 @@
 
 /* Stores the text of a failure in the rewrite. If the pass then fails, this is
  * its message. */
-static tn_code note_failure(tn_rewrite *r, tn_code rc) {
+static tn_code store_failure(tn_rewrite *r, tn_code rc) {
   if (rc != TN_OK)
     (void)snprintf(r->text, sizeof r->text, "%s", tn_error_text());
   return rc;
@@ -78,21 +78,22 @@ static tn_entry *get_use_entry(const tn_rewrite *r, const tn__entry_use *use) {
 
 static tn_code check_node(tn_rewrite *r, uint32_t node) {
   if (node < tn__n_nodes(r->graph)) return TN_OK;
-  return note_failure(r, tn__fail(TN_INVALID, "node %u: the graph has %u nodes",
-                                  node, tn__n_nodes(r->graph)));
+  return store_failure(
+      r, tn__fail(TN_INVALID, "node %u: the graph has %u nodes", node,
+                  tn__n_nodes(r->graph)));
 }
 
 static tn_code check_struct_size(tn_rewrite *r, uint32_t have, size_t want,
                                  const char *name) {
   if (have >= want) return TN_OK;
-  return note_failure(
+  return store_failure(
       r, tn__fail(TN_INVALID, "%s.struct_size is %u; set it to sizeof(%s)",
                   name, have, name));
 }
 
 static tn_code check_text(tn_rewrite *r, const char *text, const char *what) {
   if (text) return TN_OK;
-  return note_failure(r, tn__fail(TN_INVALID, "%s is NULL", what));
+  return store_failure(r, tn__fail(TN_INVALID, "%s is NULL", what));
 }
 
 static int32_t set_pass_failure(tn_rewrite *r, uint32_t node, int32_t code,
@@ -148,7 +149,7 @@ static int32_t print_node_params(tn_rewrite *r, uint32_t id, const char **out) {
   const size_t n = text.n;
   tn__buf_deinit(&text);
   r->graph->arena.failed = false;
-  if (!copy) return note_failure(r, tn__fail_memory(n, "parameters as text"));
+  if (!copy) return store_failure(r, tn__fail_memory(n, "parameters as text"));
   *out = copy;
   return TN_OK;
 }
@@ -159,7 +160,7 @@ static int32_t find_node(tn_rewrite *r, const char *name, uint32_t *out) {
   const tn__node *node = tn__map_get(&r->graph->names, name);
   *out = node ? node->id : TN_NONE;
   if (node) return TN_OK;
-  return note_failure(
+  return store_failure(
       r, tn__fail(TN_NOT_FOUND, "the graph has no node `%.100s`", name));
 }
 
@@ -170,8 +171,8 @@ static uint32_t count_heads(const tn_rewrite *r) {
 static int32_t get_head(tn_rewrite *r, uint32_t index, tn_entry *out) {
   *out = TN_ENTRY_NONE;
   if (index >= r->graph->n_heads)
-    return note_failure(r, tn__fail(TN_NOT_FOUND, "head %u: the graph has %zu",
-                                    index, r->graph->n_heads));
+    return store_failure(r, tn__fail(TN_NOT_FOUND, "head %u: the graph has %zu",
+                                     index, r->graph->n_heads));
   *out = r->graph->heads[index];
   return TN_OK;
 }
@@ -179,7 +180,7 @@ static int32_t get_head(tn_rewrite *r, uint32_t index, tn_entry *out) {
 static int32_t describe_sig(tn_rewrite *r, tn_entry entry,
                             tn_rewrite_sig *out) {
   static const tn_sig unknown = {.dtype = TN_DTYPE_UNKNOWN, .ndim = -1};
-  TN__TRY(note_failure(r, tn__entry_check(r->graph, entry, "the entry")));
+  TN__TRY(store_failure(r, tn__entry_check(r->graph, entry, "the entry")));
   TN__TRY(
       check_struct_size(r, out->struct_size, sizeof *out, "tn_rewrite_sig"));
   const bool seen = tn__entry_id(r->graph, entry) < r->graph->n_sigs;
@@ -203,7 +204,7 @@ static const char *get_attribute(const tn_rewrite *r, uint32_t node,
 static int32_t set_attribute(tn_rewrite *r, uint32_t node, const char *key,
                              const char *value) {
   TN__TRY(check_text(r, key, "tn_passes.attribute_set: `key`"));
-  return note_failure(r, tn__attribute_set(r->graph, node, key, value));
+  return store_failure(r, tn__attribute_set(r->graph, node, key, value));
 }
 
 static tn_code add_call(tn_rewrite *r, const tn_rewrite_call *call,
@@ -234,7 +235,7 @@ static int32_t add_pass_call(tn_rewrite *r, const tn_rewrite_call *call,
   TN__TRY(
       check_struct_size(r, call->struct_size, sizeof *call, "tn_rewrite_call"));
   TN__TRY(check_text(r, call->op, "tn_rewrite_call.op"));
-  TN__TRY(note_failure(r, add_call(r, call, &made)));
+  TN__TRY(store_failure(r, add_call(r, call, &made)));
   r->changed = true;
   *out = made;
   return TN_OK;
@@ -292,7 +293,7 @@ static void move_uses(tn_rewrite *r, tn_entry from, tn_entry to) {
 }
 
 static int32_t redirect_entry(tn_rewrite *r, tn_entry from, tn_entry to) {
-  TN__TRY(note_failure(r, check_redirect(r, from, to)));
+  TN__TRY(store_failure(r, check_redirect(r, from, to)));
   if (tn__entry_is_same(from, to)) return TN_OK;
   move_uses(r, from, to);
   r->changed = true;
@@ -316,7 +317,7 @@ static tn_code rewire_input(tn_rewrite *r, uint32_t id, uint32_t input,
 
 static int32_t rewire_pass_input(tn_rewrite *r, uint32_t id, uint32_t input,
                                  tn_entry to) {
-  return note_failure(r, rewire_input(r, id, input, to));
+  return store_failure(r, rewire_input(r, id, input, to));
 }
 
 const tn_passes tn__passes_table = {.struct_size = sizeof(tn_passes),

@@ -36,7 +36,7 @@ static place find_shape_operand(const tn_op *op, place at) {
   return at;
 }
 
-static bool same_shape(const tn_op *op, place a, place b) {
+static bool has_same_shape(const tn_op *op, place a, place b) {
   const place one = find_shape_operand(op, a), two = find_shape_operand(op, b);
   return one.list == two.list && one.index == two.index;
 }
@@ -63,7 +63,7 @@ static uint32_t find_gradient_alias(const tn_op *op, uint32_t i) {
   const tn_arg *arg = get_arg(op, out);
   const bool same = arg && is_gradient_of(rule->formula, arg->name) &&
                     has_same_type(arg, get_arg(op, in)) &&
-                    same_shape(op, in, out);
+                    has_same_shape(op, in, out);
   return same ? need->index : TN_NONE;
 }
 

@@ -183,7 +183,7 @@ static tn_code alloc_operand_lists(const tn__step *step, uint32_t n_more,
   return TN_OK;
 }
 
-static bool same_shape(const tn_array *a, const tn_array *b) {
+static bool has_same_shape(const tn_array *a, const tn_array *b) {
   const tn_tensor *x = &a->tensor, *y = &b->tensor;
   return x->dtype == y->dtype && x->ndim == y->ndim &&
          memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) == 0;
@@ -197,7 +197,7 @@ static tn_code replace_by_shape(tn__step *step, tn_array **in) {
   tn_array *made = NULL;
   for (size_t i = 0; i < p->shapes.n; ++i) {
     made = p->shapes.v[i];
-    if (made->block->device == step->device && same_shape(made, *in)) {
+    if (made->block->device == step->device && has_same_shape(made, *in)) {
       *in = made;
       return TN_OK;
     }

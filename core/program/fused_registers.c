@@ -156,7 +156,7 @@ static void set_memory(maker *m, uint32_t k, uint32_t operand) {
 /* Returns the number of the input that the next register kernel reads from
  * registers: the input that is in registers already, or one that an added load
  * brings into registers. */
-static uint32_t bring_operand(maker *m, const make *at, uint32_t held) {
+static uint32_t load_into_registers(maker *m, const make *at, uint32_t held) {
   for (uint32_t i = 0; i < at->made->n_in; ++i)
     if (get_input_entry(m, at, i) == held) return i;
   (void)add_step(m, m->run->interface->load, NULL);
@@ -180,7 +180,7 @@ static void add_steps(maker *m) {
   uint32_t held = TN_NONE;
   for (uint32_t k = 0; k < m->n_makes; ++k) {
     const make *at = &m->makes[k];
-    const uint32_t in = bring_operand(m, at, held);
+    const uint32_t in = load_into_registers(m, at, held);
     const uint32_t out = find_operand(
         m->f, at->part, at->step->info.frame->n_in + at->made->out);
     (void)add_step(m, at->made->kernels[in], at->params);

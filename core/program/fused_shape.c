@@ -115,7 +115,7 @@ static bool make_loop(const tn__step *step, tn__fused *f,
 
 /* Returns the length of a tile along a dimension of `n` elements: at most
  * `most`, and such that the last tile is not much shorter. */
-static int64_t tile_length(int64_t n, int64_t most) {
+static int64_t choose_tile_length(int64_t n, int64_t most) {
   enum { LINE = 128 }; /* at least the blocks of register runs */
   if (n <= most) return n;
   const int64_t count = (n + most - 1) / most;
@@ -143,7 +143,7 @@ static int64_t count_tile_bytes(void) {
 
 void tn__fused_make_lines(tn__fused *f, int64_t most) {
   for (uint32_t i = 0; i < f->ndim; ++i) f->tile[i] = 1;
-  f->tile[f->ndim - 1] = tile_length(f->shape[f->ndim - 1], most);
+  f->tile[f->ndim - 1] = choose_tile_length(f->shape[f->ndim - 1], most);
   f->n_fetched = 0;
   set_tile_counts(f);
 }
@@ -156,7 +156,7 @@ static void make_tile(tn__fused *f) {
   int64_t left = bytes / widest;
   f->buffer_bytes = (size_t)bytes + STAGGER_BYTES;
   for (uint32_t i = f->ndim; i-- > 0;) {
-    f->tile[i] = tile_length(f->shape[i], left);
+    f->tile[i] = choose_tile_length(f->shape[i], left);
     left = f->shape[i] <= left ? left / f->tile[i] : 1;
   }
   set_tile_counts(f);

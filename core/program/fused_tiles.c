@@ -322,8 +322,8 @@ typedef struct pass {
   uint32_t train;
 } pass;
 
-static void set_train(const tn__step *step, tn__scratch *scratch,
-                      uint32_t train) {
+static void set_train_flag(const tn__step *step, tn__scratch *scratch,
+                           uint32_t train) {
   if (scratch->train == train) return;
   for (uint32_t k = 0; k < step->n_parts; ++k)
     tn__tile_set_train(scratch->tiles[k], train != 0);
@@ -353,7 +353,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   tn__fused *f = run->step->fused;
   tn__scratch *scratch = acquire_scratch(f);
   tn_code rc = TN_OK;
-  set_train(run->step, scratch, run->train);
+  set_train_flag(run->step, scratch, run->train);
   if (f->registers)
     for (int64_t i = begin; i < end; ++i) tn__register_run_tile(f, scratch, i);
   else

@@ -31,7 +31,7 @@ typedef struct growing_run {
 } growing_run;
 
 /* Tests whether the program writes heads into the arrays of arguments. */
-static bool has_late(const tn_program *p) {
+static bool has_late_heads(const tn_program *p) {
   for (uint32_t i = 0; i < p->n_heads; ++i)
     if (p->late[i]) return true;
   return false;
@@ -388,7 +388,7 @@ static tn_code add_step_or_close_run(growing_run *g, tn__step *step) {
 
 /* Finds the steps that may be parts, and counts the reads of each entry. */
 static void find_candidates(tn_program *p, uint32_t *reads) {
-  const bool late = has_late(p);
+  const bool late = has_late_heads(p);
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     tn__step *step = p->steps[i];
     step->why_not = p->how.flags & TN_BIND_NO_FUSE

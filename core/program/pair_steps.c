@@ -348,7 +348,7 @@ static tn_code make_pair_at(tn_program *p, uint32_t i) {
   return rc;
 }
 
-static void close_gaps(tn_program *p) {
+static void remove_empty_steps(tn_program *p) {
   uint32_t n = 0, n_forward = 0;
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     tn__step *step = p->steps[i];
@@ -372,6 +372,6 @@ tn_code tn__steps_pair(tn_program *p) {
   if (p->how.flags & TN_BIND_NO_FUSE) return TN_OK;
   for (uint32_t i = 0; rc == TN_OK && i < p->n_steps; ++i)
     if (p->steps[i]) rc = make_pair_at(p, i);
-  close_gaps(p);
+  remove_empty_steps(p);
   return rc;
 }

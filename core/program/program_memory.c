@@ -111,8 +111,8 @@ void tn__plan_input_free(const tn_program *p, tn__plan_input *net) {
   tn__free(p->env, net->entries);
 }
 
-static void fill_entry(const tn_program *p, uint32_t entry,
-                       tn__plan_entry *to) {
+static void fill_plan_entry(const tn_program *p, uint32_t entry,
+                            tn__plan_entry *to) {
   const tn__value *value = &p->values[entry];
   const tn_tensor *t = &value->array->tensor;
   to->n_elements = tn_tensor_size(t);
@@ -122,8 +122,8 @@ static void fill_entry(const tn_program *p, uint32_t entry,
   to->flags = value->flags;
 }
 
-static tn_code fill_node(tn_program *p, const tn__step *step, uint32_t absent,
-                         tn__plan_node *to) {
+static tn_code fill_plan_node(tn_program *p, const tn__step *step,
+                              uint32_t absent, tn__plan_node *to) {
   uint32_t *in = tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *in);
   bool *ignored =
       tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *ignored);
@@ -159,14 +159,14 @@ static uint32_t number_entries(tn_program *p, tn__plan_entry *entries) {
   for (uint32_t i = 0; i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_out; ++k) {
       const uint32_t entry = p->steps[i]->out[k];
-      fill_entry(p, entry, &entries[n]);
+      fill_plan_entry(p, entry, &entries[n]);
       p->values[entry].place = n++;
     }
   for (uint32_t i = 0; i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_in; ++k) {
       const uint32_t entry = p->steps[i]->in[k];
       if (entry == TN_NONE || p->values[entry].place != TN_NONE) continue;
-      fill_entry(p, entry, &entries[n]);
+      fill_plan_entry(p, entry, &entries[n]);
       entries[n].flags |= TN__ENTRY_EXTERNAL;
       p->values[entry].place = n++;
     }
@@ -184,7 +184,7 @@ tn_code tn__plan_input_make(tn_program *p, tn__plan_input *net) {
   const uint32_t n = number_entries(p, net->entries);
   net->entries[n].flags = TN__ENTRY_EXTERNAL;
   for (uint32_t i = 0; i < p->n_steps; ++i)
-    TN__TRY(fill_node(p, p->steps[i], n, &net->nodes[i]));
+    TN__TRY(fill_plan_node(p, p->steps[i], n, &net->nodes[i]));
   net->net = (tn__plan_net){net->nodes, p->n_steps, net->entries, n + 1u};
   return TN_OK;
 }
@@ -215,7 +215,7 @@ static uint32_t find_other_term(const tn_program *p, uint32_t entry) {
   return TN_NONE;
 }
 
-static tn_code place_entry(tn_program *p, uint32_t entry) {
+static tn_code set_entry_memory(tn_program *p, uint32_t entry) {
   const tn__plan_place *place = tn__plan_place_of(p, entry);
   tn__value *value = &p->values[entry];
   if (place->storage == TN__STORAGE_EXTERNAL) return TN_OK;
@@ -382,7 +382,7 @@ static tn_code fail_step_memory(const tn__step *step, tn_code rc) {
   return tn__node_fail(step->node, rc);
 }
 
-static tn_code settle_step(tn_program *p, tn__step *step) {
+static tn_code finish_step_memory(tn_program *p, tn__step *step) {
   return fail_step_memory(step, resolve_workspace(p, step));
 }
 
@@ -412,7 +412,7 @@ tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out) {
   return TN_OK;
 }
 
-static tn_code place_call(tn__step *step, uint32_t train) {
+static tn_code set_call_memory(tn__step *step, uint32_t train) {
   const tn_outputs none = {0};
   tn__planned_info info;
   void *room = NULL;
@@ -424,7 +424,7 @@ static tn_code place_call(tn__step *step, uint32_t train) {
 }
 
 tn_code tn__step_materialise(tn__step *step, uint32_t train) {
-  return fail_step_memory(step, place_call(step, train));
+  return fail_step_memory(step, set_call_memory(step, train));
 }
 
 void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {
@@ -566,8 +566,8 @@ tn_code tn__program_alloc_memory(tn_program *p, const tn_bind *how) {
   TN__TRY(acquire_pools(p, how));
   for (uint32_t i = 0; i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_out; ++k)
-      TN__TRY(place_entry(p, p->steps[i]->out[k]));
+      TN__TRY(set_entry_memory(p, p->steps[i]->out[k]));
   for (uint32_t i = 0; i < p->n_steps; ++i)
-    TN__TRY(settle_step(p, p->steps[i]));
+    TN__TRY(finish_step_memory(p, p->steps[i]));
   return zero_heads(p, how);
 }

@@ -80,8 +80,8 @@ static bool points_to_char(const type_parts *p) {
   return p->pointer && p->n == 4 && strncmp(p->word, "char", 4) == 0;
 }
 
-static bool report_type(tnm_diags *diags, const tnm_tree *node,
-                        const type_parts *p) {
+static bool report_unknown_c_type(tnm_diags *diags, const tnm_tree *node,
+                                  const type_parts *p) {
   tnm_diag_spec spec = {"E0086", node->pos, "no type of fixed width"};
   size_t id = tnm_diag_add(
       diags, &spec, "`%.80s` cannot be the type of an argument", node->text);
@@ -105,7 +105,7 @@ bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out) {
   const type_parts p = split_pointer_type(node->text);
   uint32_t found = find_type(p.word, p.n);
   if (p.constant && points_to_char(&p)) found = TNM_C_CHAR;
-  if (found == TN_NONE) return report_type(diags, node, &p);
+  if (found == TN_NONE) return report_unknown_c_type(diags, node, &p);
   *out = (tnm_c_type){p.pointer ? (uint32_t)TNM_C_POINTER : found, found,
                       p.constant};
   if (p.pointer || !p.constant) return true;
@@ -203,8 +203,9 @@ static bool find_tensor(const tnm_bind *b, const char *name, uint32_t *list,
   return false;
 }
 
-static bool check_const(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
-                        const tnm_bound_arg *out) {
+static bool check_const_pointer(tnm_bind *b, const tnm_tree *c,
+                                const tnm_c_type *type,
+                                const tnm_bound_arg *out) {
   const bool input = out->list == TN_OPERAND_IN;
   if (type->constant == input) return true;
   const char *what =
@@ -289,7 +290,7 @@ static bool set_tensor_argument(tnm_bind *b, const tnm_tree *c,
     return report_optional_operand(b, c, type, out->text);
   arg->flags |= TN_ARG_CONTIGUOUS;
   return tnm_match_element(b, arg, type, c->pos) &&
-         (value || check_const(b, c, type, out));
+         (value || check_const_pointer(b, c, type, out));
 }
 
 /* --------------------------------------------------------------- parameters */
@@ -417,8 +418,8 @@ static bool is_unknown_name(const tnm_bind *b, const char *text) {
 /* Reports an unknown name in `pass`, and suggests a similar name. A pointer
  * needs an operand or a list, other types need a parameter, so names of the
  * likely kind are first among equally near ones. */
-static bool report_unknown(tnm_bind *b, const tnm_tree *node,
-                           const tnm_c_type *type) {
+static bool report_unknown_value(tnm_bind *b, const tnm_tree *node,
+                                 const tnm_c_type *type) {
   const tnm_lower *lower = b->lower;
   const bool pointer = type->c == TNM_C_POINTER;
   tnm_diag_spec spec = {"E0031", node->pos, "unknown name"};
@@ -455,7 +456,8 @@ static bool read_pass_key(tnm_bind *b, const tnm_bind_entry *at,
   }
   if (tnm_parse_double(node->text, &out->number))
     return set_number_argument(b, node, &at->type, out);
-  if (is_unknown_name(b, node->text)) return report_unknown(b, node, &at->type);
+  if (is_unknown_name(b, node->text))
+    return report_unknown_value(b, node, &at->type);
   return tnm_read_bound_expression(b, at, out);
 }
 

@@ -108,7 +108,7 @@ static bool is_digit(char c) {
 }
 
 /* Length of the identifier at `s`; 0 if there is none. */
-static size_t identifier_length(const char *s) {
+static size_t measure_identifier(const char *s) {
   size_t n = 0;
   while (is_letter(s[n]) || (n && is_digit(s[n]))) ++n;
   return n;
@@ -117,9 +117,9 @@ static size_t identifier_length(const char *s) {
 /* Skips identifiers that are separated by dots. Returns the end of the last
  * one, or NULL if the text does not begin with an identifier. */
 static const char *skip_dotted(const char *s) {
-  size_t n = identifier_length(s);
+  size_t n = measure_identifier(s);
   while (n && s[n] == '.') {
-    size_t more = identifier_length(s + n + 1);
+    size_t more = measure_identifier(s + n + 1);
     n = more ? n + 1 + more : 0;
   }
   return n ? s + n : NULL;
@@ -128,7 +128,7 @@ static const char *skip_dotted(const char *s) {
 /* Skips a kernel id like "nn.convolution.cpu.2". Every part except the first
  * may be a number. */
 static const char *skip_kernel_id(const char *s) {
-  size_t n = identifier_length(s);
+  size_t n = measure_identifier(s);
   while (n && s[n] == '.') {
     const char *part = s + n + 1;
     size_t more = 0;
@@ -141,7 +141,7 @@ static const char *skip_kernel_id(const char *s) {
 tn_code tnm_check_name(const char *what, const char *name, bool dots) {
   if (!name) return tn__fail(TN_PLUGIN, "%s has no name", what);
   const char *end =
-      dots ? skip_kernel_id(name) : name + identifier_length(name);
+      dots ? skip_kernel_id(name) : name + measure_identifier(name);
   if (end && *name && !*end) return TN_OK;
   return tn__fail(TN_PLUGIN, "the name \"%.80s\" of %s is not %s", name, what,
                   dots ? "made of letters, digits, '_' and '.'"
@@ -168,7 +168,8 @@ tn_code tnm_check_limit(const char *what, uint32_t index, uint32_t n) {
 
 /* ---------------------------------------------------- operators and kernels */
 
-static tn_code check_replaces(const tn_plugin *plugin, const tn_op *op) {
+static tn_code check_replaced_operator(const tn_plugin *plugin,
+                                       const tn_op *op) {
   size_t n = strlen(plugin->name);
   if (!op->replaces) return TN_OK;
   TN__TRY(tnm_check_name("the operator that it replaces", op->replaces, true));
@@ -289,7 +290,7 @@ static tn_code check_plugin(const tn__env *env, const tn_plugin *plugin,
   for (uint32_t i = 0; i < plugin->n_operators && !rc; ++i) {
     rc = tnm_check_op(plugin->operators[i], code);
     if (!rc) rc = check_operands(env, plugin->operators[i]);
-    if (!rc) rc = check_replaces(plugin, plugin->operators[i]);
+    if (!rc) rc = check_replaced_operator(plugin, plugin->operators[i]);
     if (rc) rc = tn__fail_more(rc, ", in operators[%u]", i);
   }
   for (uint32_t i = 0; i < plugin->n_kernels && !rc; ++i) {

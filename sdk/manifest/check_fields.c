@@ -7,11 +7,11 @@
 
 #include "check.h"
 
-static bool is_list(const tn_field *f) {
+static bool is_list_type(const tn_field *f) {
   return f->type == TN_FIELD_INTS || f->type == TN_FIELD_FLOATS;
 }
 
-static uint32_t type_bytes(uint32_t type) {
+static uint32_t get_type_bytes(uint32_t type) {
   if (type == TN_FIELD_BOOL || type == TN_FIELD_ENUM || type == TN_FIELD_DTYPE)
     return 4;
   return type == TN_FIELD_INTS || type == TN_FIELD_FLOATS ? 16 : 8;
@@ -50,7 +50,7 @@ static tn_code mark_units_used(units *u, const char *name, uint32_t offset,
 }
 
 static tn_code mark_field_used(units *u, const tn_field *f) {
-  TN__TRY(mark_units_used(u, "offset", f->offset, type_bytes(f->type)));
+  TN__TRY(mark_units_used(u, "offset", f->offset, get_type_bytes(f->type)));
   if (f->flags & TN_FIELD_OPTIONAL)
     return mark_units_used(u, "has_offset", f->has_offset, sizeof(int32_t));
   if (f->has_offset == TN_NONE) return TN_OK;
@@ -60,7 +60,7 @@ static tn_code mark_field_used(units *u, const tn_field *f) {
 
 /* Checks that unused space between members is at most 4 bytes: no member is
  * aligned to more than 8 bytes. */
-static tn_code check_gaps(const units *u) {
+static tn_code check_unused_space(const units *u) {
   for (uint32_t i = 1; i < u->n; ++i)
     if (!u->used[i - 1] && !u->used[i])
       return tn__fail(TN_PLUGIN,
@@ -81,7 +81,7 @@ static tn_code check_list_length(const tnm_fields *all, uint32_t i) {
                     all->v[i]->min_rank, all->v[i]->max_rank);
   for (uint32_t at = all->v[i]->rank_of; at != TN_NONE;
        at = all->v[at]->rank_of) {
-    if (at >= all->n || !is_list(all->v[at]) || !is_list(all->v[i]))
+    if (at >= all->n || !is_list_type(all->v[at]) || !is_list_type(all->v[i]))
       return tn__fail(TN_PLUGIN, "rank_of is %u, which is not a list", at);
     if (++steps > all->n)
       return tn__fail(TN_PLUGIN, "rank_of leads back to where it began");
@@ -133,5 +133,5 @@ tn_code tnm_check_fields(const char *name, const tnm_fields *all,
       return tn__fail_more(rc, ", in %s %u (%.80s)", name, i,
                            all->v[i]->name ? all->v[i]->name : "?");
   }
-  return check_gaps(&u);
+  return check_unused_space(&u);
 }

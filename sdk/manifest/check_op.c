@@ -222,7 +222,7 @@ static tn_code check_operator_counts(const tn_op *op) {
   return check_count("requirements", op->n_requires, TNM_MOST_OPERANDS);
 }
 
-static tn_code check_body(const tn_op *op) {
+static tn_code check_operator_body(const tn_op *op) {
   const tnm_fields params = {op->params, op->n_params, op->params_size};
   TN__TRY(check_operator_counts(op));
   TN__TRY(tnm_check_name("an operator", op->name, false));
@@ -253,7 +253,7 @@ static bool needs_infer_function(const tn_op *op) {
 }
 
 tn_code tnm_check_op(const tn_op *op, bool code) {
-  TN__TRY(check_body(op));
+  TN__TRY(check_operator_body(op));
   if (code && needs_infer_function(op) && !op->infer)
     return tn__fail(TN_PLUGIN, "a shape is left to a hook, but infer is NULL");
   return TN_OK;

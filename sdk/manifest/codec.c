@@ -102,18 +102,18 @@ void tn__tables_encode(const tn_plugin *plugin, tn__buf *out) {
 
 /* ------------------------------------------------------------------ reading */
 
-static size_t remaining_bytes(const tnm_byte_reader *reader) {
+static size_t count_remaining_bytes(const tnm_byte_reader *reader) {
   return (size_t)(reader->end - reader->at);
 }
 
-static void set_malformed(tnm_byte_reader *reader, const char *why) {
+static void set_read_fault(tnm_byte_reader *reader, const char *why) {
   if (!reader->why) reader->why = why;
 }
 
 uint64_t tnm_read_fixed(tnm_byte_reader *reader, size_t n) {
   uint64_t value = 0;
-  if (!reader->why && remaining_bytes(reader) < n)
-    set_malformed(reader, "it ends inside a number");
+  if (!reader->why && count_remaining_bytes(reader) < n)
+    set_read_fault(reader, "it ends inside a number");
   if (reader->why) return 0;
   for (size_t i = 0; i < n; ++i) value |= (uint64_t)*reader->at++ << (8 * i);
   return value;
@@ -125,12 +125,12 @@ uint64_t tnm_read_long_varint(tnm_byte_reader *reader, uint64_t max) {
     uint8_t byte = (uint8_t)tnm_read_fixed(reader, 1);
     if (reader->why) return 0;
     if (shift == 63 && byte > 1)
-      set_malformed(reader, "a number has more than 64 bits");
+      set_read_fault(reader, "a number has more than 64 bits");
     value |= (uint64_t)(byte & 0x7f) << shift;
     if (byte & 0x80) continue;
-    if (shift && !byte) set_malformed(reader, "a number has needless zeros");
+    if (shift && !byte) set_read_fault(reader, "a number has needless zeros");
     if (value > max)
-      set_malformed(reader, "a number is too large for its field");
+      set_read_fault(reader, "a number is too large for its field");
     break;
   }
   return reader->why ? 0 : value;
@@ -140,10 +140,10 @@ tnm_view tnm_read_text(tnm_byte_reader *reader) {
   tnm_view view = {NULL, 0};
   uint64_t n = tnm_read_varint(reader, UINT64_MAX);
   if (!n) return view;
-  if (n - 1 > remaining_bytes(reader))
-    set_malformed(reader, "a text is longer than the data");
+  if (n - 1 > count_remaining_bytes(reader))
+    set_read_fault(reader, "a text is longer than the data");
   if (!reader->why && memchr(reader->at, 0, (size_t)n - 1))
-    set_malformed(reader, "a text holds a zero byte");
+    set_read_fault(reader, "a text holds a zero byte");
   if (reader->why) return view;
   view = (tnm_view){(const char *)reader->at, (size_t)n - 1};
   reader->at += view.n;
@@ -155,8 +155,8 @@ uint32_t tnm_read_count(tnm_byte_reader *reader, const tnm_member *m) {
                  : m->form == TNM_VALUES ? m->of->n_members
                                          : 1;
   uint64_t n = tnm_read_varint(reader, UINT32_MAX);
-  if (n > remaining_bytes(reader) / least)
-    set_malformed(reader, "a list is longer than the data");
+  if (n > count_remaining_bytes(reader) / least)
+    set_read_fault(reader, "a list is longer than the data");
   return reader->why ? 0 : (uint32_t)n;
 }
 
@@ -164,8 +164,8 @@ const uint8_t *tnm_read_enter(tnm_byte_reader *reader, const tnm_table *table) {
   const uint8_t *outer = reader->end;
   if (!table->first_size) return outer;
   uint64_t n = tnm_read_fixed(reader, 4);
-  if (n > remaining_bytes(reader))
-    set_malformed(reader, "a struct is longer than the data");
+  if (n > count_remaining_bytes(reader))
+    set_read_fault(reader, "a struct is longer than the data");
   if (!reader->why) reader->end = reader->at + n;
   return outer;
 }
@@ -174,7 +174,7 @@ void tnm_read_leave(tnm_byte_reader *reader, const tnm_table *table,
                     const uint8_t *outer) {
   if (table->first_size && !reader->why) {
     if (reader->at != reader->end && !reader->newer)
-      set_malformed(reader, "a struct holds more than its fields");
+      set_read_fault(reader, "a struct holds more than its fields");
     if (!reader->why) reader->at = reader->end;
   }
   reader->end = outer;
@@ -185,7 +185,7 @@ void tnm_byte_reader_open(tnm_byte_reader *reader, const void *bytes,
   *reader = (tnm_byte_reader){
       .begin = bytes, .at = bytes, .end = (const uint8_t *)bytes + n};
   if (tnm_read_fixed(reader, 1) != ENCODING_VERSION)
-    set_malformed(
+    set_read_fault(
         reader,
         "its first byte is not 1, the only encoding that this version "
         "of Tenon reads");
@@ -218,7 +218,7 @@ static const char out_of_memory[] = "no memory is left to read it";
 
 static void *alloc_decoded(decoder *d, size_t bytes) {
   void *memory = d->reader.why ? NULL : tn__arena_alloc(d->arena, bytes);
-  if (!memory) set_malformed(&d->reader, out_of_memory);
+  if (!memory) set_read_fault(&d->reader, out_of_memory);
   return memory;
 }
 
@@ -226,13 +226,13 @@ static const char *decode_text(decoder *d) {
   tnm_view view = tnm_read_text(&d->reader);
   if (!view.s) return NULL;
   const char *text = tn__arena_text(d->arena, view.s, view.n);
-  if (!text) set_malformed(&d->reader, out_of_memory);
+  if (!text) set_read_fault(&d->reader, out_of_memory);
   return text;
 }
 
 static void decode_struct(decoder *d, const tnm_table *table, void *object);
 
-static void *decode_new(decoder *d, const tnm_table *table) {
+static void *decode_new_struct(decoder *d, const tnm_table *table) {
   void *object = alloc_decoded(d, table->size);
   if (object) decode_struct(d, table, object);
   return object;
@@ -252,7 +252,7 @@ static void decode_element(decoder *d, const tnm_member *m, void *array,
       ((uint64_t *)array)[i] = tnm_read_varint(&d->reader, UINT64_MAX);
       break;
     case TNM_POINTERS:
-      ((void **)array)[i] = decode_new(d, m->of);
+      ((void **)array)[i] = decode_new_struct(d, m->of);
       break;
     default:
       decode_struct(d, m->of, (char *)array + i * m->of->size);
@@ -283,7 +283,7 @@ static void decode_member(decoder *d, void *object, const tnm_member *m) {
   else if (m->form != TNM_POINTER)
     pointer = decode_array(d, object, m);
   else if (tnm_read_varint(&d->reader, 1))
-    pointer = decode_new(d, m->of);
+    pointer = decode_new_struct(d, m->of);
   memcpy((char *)object + m->offset, &pointer, sizeof pointer);
 }
 
@@ -304,7 +304,7 @@ tn_code tn__tables_decode(tn__arena *arena, const void *bytes, size_t n,
   decoder d = {.arena = arena};
   *out = NULL;
   tnm_byte_reader_open(&d.reader, bytes, n);
-  tn_plugin *plugin = decode_new(&d, &tnm_table_plugin);
+  tn_plugin *plugin = decode_new_struct(&d, &tnm_table_plugin);
   if (d.reader.why == out_of_memory) return tn__fail_memory(n, "a manifest");
   TN__TRY(tnm_byte_reader_close(&d.reader));
   plugin->magic = TN_PLUGIN_MAGIC;

@@ -83,7 +83,7 @@ static void compare_text(comparison *c, const path *p, const char *have) {
   tn__buf_add(&c->message, " in the descriptor");
 }
 
-static void report_missing(comparison *c, const path *p) {
+static void report_missing_item(comparison *c, const path *p) {
   c->differs = true;
   print_path(&c->message, p);
   tn__buf_add(&c->message,
@@ -111,7 +111,7 @@ static void compare_element(comparison *c, const path *p, const tnm_member *m,
     if (element)
       compare_struct(c, p, m->of, element);
     else
-      report_missing(c, p);
+      report_missing_item(c, p);
   }
 }
 
@@ -121,7 +121,7 @@ static void compare_array(comparison *c, path *p, const tnm_member *m,
   const path length = {p, "length", -1};
   uint32_t n = tnm_read_count(&c->reader, m);
   compare_number(c, &length, &number, (uint64_t[2]){n, have});
-  if (n && !array && !c->differs) report_missing(c, p);
+  if (n && !array && !c->differs) report_missing_item(c, p);
   for (size_t i = 0; i < n && !c->differs && !c->reader.why; ++i) {
     p->index = (int64_t)i;
     compare_element(c, p, m, array);

@@ -200,12 +200,12 @@ static tn_code write_pages(tn__arena *arena, const tnm_text *text,
 
 /* -------------------------------------------------------------- the meaning */
 
-static bool is_same(const tnm_tree *a, const tnm_tree *b);
+static bool is_same_tree(const tnm_tree *a, const tnm_tree *b);
 
 static bool is_same_map(const tnm_tree *a, const tnm_tree *b) {
   for (const tnm_tree *c = a->first; c != NULL; c = c->next) {
     const tnm_tree *other = tnm_tree_get(b, c->key);
-    if (other == NULL || !is_same(c, other)) return false;
+    if (other == NULL || !is_same_tree(c, other)) return false;
   }
   return true;
 }
@@ -213,13 +213,13 @@ static bool is_same_map(const tnm_tree *a, const tnm_tree *b) {
 static bool is_same_list(const tnm_tree *a, const tnm_tree *b) {
   const tnm_tree *d = b->first;
   for (const tnm_tree *c = a->first; c != NULL; c = c->next, d = d->next)
-    if (!is_same(c, d)) return false;
+    if (!is_same_tree(c, d)) return false;
   return true;
 }
 
 /* Tests whether two trees have the same content; the order of keys may differ.
  */
-static bool is_same(const tnm_tree *a, const tnm_tree *b) {
+static bool is_same_tree(const tnm_tree *a, const tnm_tree *b) {
   if (a->kind != b->kind || a->n != b->n) return false;
   if (a->kind == TNM_SCALAR)
     return a->plain == b->plain && strcmp(a->text, b->text) == 0;
@@ -233,7 +233,7 @@ static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
   if (!tnm_tree_read(arena, diags, file, &tree)) return false;
   const tnm_tree *a = before, *b = tree;
   for (; a != NULL && b != NULL; a = a->next, b = b->next)
-    if (!is_same(a, b)) return false;
+    if (!is_same_tree(a, b)) return false;
   return a == NULL && b == NULL;
 }
 

@@ -115,7 +115,7 @@ static void write_prose(tnm_layout *l, const pieces *p, bool more) {
   }
 }
 
-static void write_folded(tnm_layout *l, const tnm_syntax *node) {
+static void write_joined_lines(tnm_layout *l, const tnm_syntax *node) {
   pieces p = begin_lines(l, node);
   for (bool first = true; read_next_line(&p); first = false) {
     const bool ended = l->out->n > 0 && l->out->s[l->out->n - 1] == ' ';
@@ -228,7 +228,7 @@ static bool write_on_one_line(tnm_layout *l, const tnm_syntax *node,
                               const tnm_schema *schema) {
   if (node->commented || node->block) return false;
   if (node->kind == TNM_SCALAR) {
-    write_folded(l, node);
+    write_joined_lines(l, node);
     return is_one_line(l, node) || can_join_lines(l, node);
   }
   const bool map = node->kind == TNM_MAP;
@@ -274,9 +274,9 @@ static bool contains_map(const tnm_syntax *node) {
   return false;
 }
 
-static bool is_broken(const tnm_syntax *node) {
+static bool has_line_breaks(const tnm_syntax *node) {
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
-    if ((c != node->first && c->broken) || is_broken(c)) return true;
+    if ((c != node->first && c->broken) || has_line_breaks(c)) return true;
   return false;
 }
 
@@ -337,13 +337,13 @@ void tnm_write_value(tnm_layout *l, const tnm_syntax *node, size_t indent,
   if (node->block)
     write_text(l, node, indent);
   else if (node->joined && can_join_lines(l, node))
-    write_folded(l, node);
+    write_joined_lines(l, node);
   else if (node->kind == TNM_SCALAR)
     write_lines(l, node, indent + TNM_INDENT);
   else if (node->commented || has_unjoinable_lines(l, node))
     copy_value(l, node, indent);
   else if (node->kind == TNM_LIST && !contains_map(node) &&
-           (is_broken(node) ||
+           (has_line_breaks(node) ||
             !fits_line(l, node, schema, tnm_current_column(l))))
     write_number_list(l, node);
   else

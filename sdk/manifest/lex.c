@@ -12,7 +12,7 @@ static bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-static bool is_name(char c) {
+static bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          is_digit(c);
 }
@@ -41,7 +41,8 @@ static int read_number(const char *at, size_t *n) {
     size_t exponent = count_digits(at + end + 1 + sign);
     if (exponent > 0) end += 1 + sign + exponent;
   }
-  while (is_name(at[end]) || (at[end] == '.' && is_digit(at[end + 1]))) {
+  while (is_name_character(at[end]) ||
+         (at[end] == '.' && is_digit(at[end + 1]))) {
     bad = true;
     ++end;
   }
@@ -82,9 +83,9 @@ tnm_token tnm_read_token(tnm_lexer *lexer) {
   if (*at == '\0') return token;
   if (is_digit(*at) || (*at == '.' && is_digit(at[1]))) {
     token.kind = read_number(at, &token.n);
-  } else if (is_name(*at)) {
+  } else if (is_name_character(*at)) {
     token.kind = TNM_TOKEN_NAME;
-    while (is_name(at[token.n])) ++token.n;
+    while (is_name_character(at[token.n])) ++token.n;
   } else {
     token.op = read_operator(at, &token.n);
     token.kind = token.op ? TNM_TOKEN_OPERATOR : TNM_TOKEN_BAD;

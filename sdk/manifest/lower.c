@@ -55,8 +55,8 @@ static tn_code read_bytes(const tn__env *env, int fd, size_t n, char **out) {
   return TN_OK;
 }
 
-static tn_code read_open(const tn__env *env, int fd, size_t max, char **out,
-                         size_t *n) {
+static tn_code read_open_file(const tn__env *env, int fd, size_t max,
+                              char **out, size_t *n) {
   struct stat info;
   if (env->os->fstat(fd, &info) != 0)
     return tn__fail(TN_IO, "%s", strerror(errno));
@@ -72,15 +72,15 @@ tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
   *out = NULL;
   int fd = env->os->open(path);
   if (fd < 0) return tn__fail(TN_IO, "%s", strerror(errno));
-  tn_code code = read_open(env, fd, max, out, n);
+  tn_code code = read_open_file(env, fd, max, out, n);
   env->os->close(fd);
   return code;
 }
 
 /* Reports a manifest that cannot be read. `named` is the value in plugin.yaml
  * that names the file; NULL if no file names it. */
-static void report_file(tnm_reader *reader, const char *path,
-                        const tnm_tree *named) {
+static void report_unreadable_file(tnm_reader *reader, const char *path,
+                                   const tnm_tree *named) {
   const char *base = strrchr(path, '/');
   base = base == NULL ? path : base + 1;
   tnm_pos pos =
@@ -126,7 +126,7 @@ static bool read_documents(tnm_reader *reader, const char *path,
   if (code == TN_OUT_OF_MEMORY) reader->arena->failed = true;
   if (code == TN_OUT_OF_MEMORY) return false;
   if (code != TN_OK) {
-    report_file(reader, path, named);
+    report_unreadable_file(reader, path, named);
     return false;
   }
   uint32_t file = tnm_diags_add_file(reader->diags, path, text, n);
@@ -455,7 +455,7 @@ static bool is_file_missing(const plugin_source *p, const char *path) {
   return reader->env->os->stat(path, &info) != 0 && errno == ENOENT;
 }
 
-static bool read_operators_of(plugin_source *p, const char *path) {
+static bool read_operators_from(plugin_source *p, const char *path) {
   if (path == NULL) {
     read_text(p);
     return true;
@@ -499,7 +499,7 @@ static void check_operator_kinds(const tnm_reader *reader) {
 tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
   plugin_source p = {.reader = reader};
   size_t before = tnm_diags_errors(reader->diags);
-  if (!read_operators_of(&p, path)) return NULL;
+  if (!read_operators_from(&p, path)) return NULL;
   if (tnm_diags_errors(reader->diags) == before) check_operator_kinds(reader);
   if (tnm_diags_errors(reader->diags) == before) tnm_lower_second_order(reader);
   if (tnm_diags_errors(reader->diags) == before && !reader->target_only)
@@ -515,7 +515,7 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
 /* ------------------------------------------------------------------- result */
 
 /* The hash of the encoded tables ties note and descriptor together. */
-static bool set_hash(const tn__env *env, tn_plugin *tables) {
+static bool set_manifest_hash(const tn__env *env, tn_plugin *tables) {
   tn__buf buf;
   tn__buf_init(&buf, env);
   tn__tables_encode(tables, &buf);
@@ -541,9 +541,10 @@ static bool copy_lists(tnm_plugin *out, const tnm_reader *reader) {
 }
 
 /* False after a mistake or when memory ran out. */
-static bool read_into(tnm_plugin *out, tnm_reader *reader, const char *path) {
+static bool read_plugin_into(tnm_plugin *out, tnm_reader *reader,
+                             const char *path) {
   tn_plugin *tables = tnm_read_tables(reader, path);
-  if (tables == NULL || !set_hash(reader->env, tables) ||
+  if (tables == NULL || !set_manifest_hash(reader->env, tables) ||
       !copy_lists(out, reader))
     return false;
   out->plugin = tables;
@@ -572,7 +573,7 @@ tnm_plugin *tnm_plugin_read_with(const tn__env *env, const char *path,
   reader.options = options;
   reader.text = text;
   size_t before = tnm_diags_errors(diags);
-  bool ok = read_into(out, &reader, path);
+  bool ok = read_plugin_into(out, &reader, path);
   tnm_reader_deinit(&reader);
   if (ok) return out;
   const char *name = path != NULL ? path : text->path;

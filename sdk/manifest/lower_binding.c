@@ -8,7 +8,7 @@
 
 #include "lower_binding.h"
 
-static tnm_diags *diags_of(const tnm_bind *b) {
+static tnm_diags *get_diags(const tnm_bind *b) {
   return b->lower->diags;
 }
 
@@ -18,12 +18,12 @@ static void report_excluded(const tnm_bind *b, tnm_pos pos, const char *what,
                             const char *help) {
   tnm_diag_spec spec = {"E0085", pos, "this is code"};
   size_t id =
-      tnm_diag_add(diags_of(b), &spec,
+      tnm_diag_add(get_diags(b), &spec,
                    "an operator with a binding is not compiled, so it has "
                    "no `%s`",
                    what);
-  tnm_diag_add_place(diags_of(b), id, b->map->key_pos, "bound here");
-  tnm_diag_add_help(diags_of(b), id, "%s", help);
+  tnm_diag_add_place(get_diags(b), id, b->map->key_pos, "bound here");
+  tnm_diag_add_help(get_diags(b), id, "%s", help);
 }
 
 static void report_excluded_key(const tnm_bind *b, const tnm_tree *other,
@@ -70,15 +70,15 @@ static void refuse_own_code(const tnm_bind *b) {
 
 /* ----------------------------------------------------------------- operands */
 
-static void report_operand(const tnm_bind *b, uint32_t list, uint32_t i,
-                           const char *why, const char *help) {
+static void report_bad_operand(const tnm_bind *b, uint32_t list, uint32_t i,
+                               const char *why, const char *help) {
   const tnm_operands *operands = &b->lower->operands[list];
   const tnm_tree *name = tnm_tree_get(operands->nodes[i], "name");
   tnm_diag_spec spec = {"E0088", name->pos, NULL};
   size_t id =
-      tnm_diag_add(diags_of(b), &spec, "`%s` %s", operands->names[i], why);
-  tnm_diag_add_place(diags_of(b), id, b->map->key_pos, "bound here");
-  tnm_diag_add_help(diags_of(b), id, "%s", help);
+      tnm_diag_add(get_diags(b), &spec, "`%s` %s", operands->names[i], why);
+  tnm_diag_add_place(get_diags(b), id, b->map->key_pos, "bound here");
+  tnm_diag_add_help(get_diags(b), id, "%s", help);
 }
 
 static void check_bound_operand(const tnm_bind *b, uint32_t list, uint32_t i) {
@@ -87,15 +87,15 @@ static void check_bound_operand(const tnm_bind *b, uint32_t list, uint32_t i) {
                       b->out->result == TNM_RESULT_OUTPUT &&
                       b->out->output == i;
   if ((arg->flags & TN_ARG_VARIADIC) != 0 || arg->count != TN_NONE)
-    report_operand(b, list, i, "may be many tensors, an argument is one",
-                   "declare as many operands as the function takes");
+    report_bad_operand(b, list, i, "may be many tensors, an argument is one",
+                       "declare as many operands as the function takes");
   else if ((arg->flags & TN_ARG_DYNAMIC) != 0)
-    report_operand(b, list, i, "has a shape that only code could state",
-                   "give its shape as a pattern or another operand's name");
+    report_bad_operand(b, list, i, "has a shape that only code could state",
+                       "give its shape as a pattern or another operand's name");
   else if (list == TN_OPERAND_OUT && !b->broken && !result &&
            !b->passed[list][i])
-    report_operand(b, list, i, "is written by nothing",
-                   "pass it, or say `returns: {c: ..., to: ...}`");
+    report_bad_operand(b, list, i, "is written by nothing",
+                       "pass it, or say `returns: {c: ..., to: ...}`");
 }
 
 static void check_bound_operands(const tnm_bind *b) {
@@ -115,7 +115,7 @@ static bool is_library(const char *text) {
 
 static bool read_library(tnm_bind *b, const tnm_tree *node,
                          const char **libraries) {
-  if (!tnm_check_scalar(diags_of(b), node, "the name of a library"))
+  if (!tnm_check_scalar(get_diags(b), node, "the name of a library"))
     return false;
   if (is_library(node->text)) {
     libraries[b->out->n_libraries++] = node->text;
@@ -123,10 +123,10 @@ static bool read_library(tnm_bind *b, const tnm_tree *node,
   }
   tnm_diag_spec spec = {"E0014", node->pos, NULL};
   size_t id =
-      tnm_diag_add(diags_of(b), &spec,
+      tnm_diag_add(get_diags(b), &spec,
                    "invalid value `%.80s`: expected a library", node->text);
   tnm_diag_add_help(
-      diags_of(b), id,
+      get_diags(b), id,
       "write a name such as `libm.so.6`, a path that begins with `/`, "
       "or `./` for a file beside this manifest");
   return false;
@@ -144,7 +144,7 @@ static void read_libraries(tnm_bind *b) {
   }
   if (value->n == 0 || value->n > TNM_MAX_LIBRARIES) {
     tnm_diag_spec spec = {"E0014", value->pos, NULL};
-    tnm_diag_add(diags_of(b), &spec, "expected one to %d libraries",
+    tnm_diag_add(get_diags(b), &spec, "expected one to %d libraries",
                  TNM_MAX_LIBRARIES);
     return;
   }
@@ -167,7 +167,7 @@ static void read_symbol(tnm_bind *b) {
   b->out->symbol = value->text;
   if (is_symbol(value->text)) return;
   tnm_diag_spec spec = {"E0015", value->pos, NULL};
-  tnm_diag_add(diags_of(b), &spec, "`%.80s` cannot be the name of a function",
+  tnm_diag_add(get_diags(b), &spec, "`%.80s` cannot be the name of a function",
                value->text);
 }
 
@@ -177,7 +177,7 @@ static bool may_run_together(const tnm_bind *b) {
   static const char *const words[] = {"one", "any", NULL};
   const tnm_tree *value = tnm_tree_get(b->map, "thread");
   return value != NULL &&
-         tnm_read_word(diags_of(b), value, "`any` or `one`", words) == 1;
+         tnm_read_word(get_diags(b), value, "`any` or `one`", words) == 1;
 }
 
 /* ------------------------------------------------------------------ results */
@@ -187,12 +187,12 @@ static void read_status(tnm_bind *b, const tnm_tree *ok,
   const tnm_range range = tnm_c_range(type->c);
   b->out->result = TNM_RESULT_STATUS;
   if (type->c <= TNM_C_U64) {
-    tnm_read_int(diags_of(b), ok, range.low, range.high, &b->out->ok);
+    tnm_read_int(get_diags(b), ok, range.low, range.high, &b->out->ok);
     return;
   }
   tnm_diag_spec spec = {"E0086", ok->key_pos, NULL};
-  size_t id = tnm_diag_add(diags_of(b), &spec, "a status is an integer");
-  tnm_diag_add_help(diags_of(b), id,
+  size_t id = tnm_diag_add(get_diags(b), &spec, "a status is an integer");
+  tnm_diag_add_help(get_diags(b), id,
                     "write `c: int32`, or `to: ...` for a value");
 }
 
@@ -200,7 +200,7 @@ static void read_result_output(tnm_bind *b, const tnm_tree *c,
                                const tnm_tree *to, const tnm_c_type *type) {
   const tnm_operands *outputs = &b->lower->operands[TN_OPERAND_OUT];
   b->out->result = TNM_RESULT_OUTPUT;
-  if (!tnm_check_scalar(diags_of(b), to, "an output")) return;
+  if (!tnm_check_scalar(get_diags(b), to, "an output")) return;
   b->out->output = tnm_find_operand(b->lower, TN_OPERAND_OUT, to->text);
   if (b->out->output != TN_NONE) {
     tnm_match_element(b, outputs->v[b->out->output], type, c->pos);
@@ -209,32 +209,32 @@ static void read_result_output(tnm_bind *b, const tnm_tree *c,
   b->broken = true;
   tnm_diag_spec spec = {"E0087", to->pos, NULL};
   size_t id =
-      tnm_diag_add(diags_of(b), &spec, "`%.80s` is no output", to->text);
-  tnm_suggest_word(diags_of(b), id, to->text, outputs->names, outputs->n);
+      tnm_diag_add(get_diags(b), &spec, "`%.80s` is no output", to->text);
+  tnm_suggest_word(get_diags(b), id, to->text, outputs->names, outputs->n);
 }
 
 /* `{c: int32, ok: 0}` or `{c: float, to: out}`. */
 static void read_result(tnm_bind *b, tnm_tree *map) {
   tnm_c_type type;
-  if (!tnm_schema_check(diags_of(b), &tnm_schema_result, map)) return;
+  if (!tnm_schema_check(get_diags(b), &tnm_schema_result, map)) return;
   const tnm_tree *c = tnm_tree_get(map, "c");
   const tnm_tree *ok = tnm_tree_get(map, "ok");
   const tnm_tree *to = tnm_tree_get(map, "to");
-  if (c == NULL || !tnm_read_c_type(diags_of(b), c, &type)) {
+  if (c == NULL || !tnm_read_c_type(get_diags(b), c, &type)) {
     b->broken = true;
     return;
   }
   b->out->returns = type.c;
   if (type.c == TNM_C_POINTER) {
     tnm_diag_spec spec = {"E0086", c->pos, "a pointer"};
-    tnm_diag_add(diags_of(b), &spec,
+    tnm_diag_add(get_diags(b), &spec,
                  "nothing can be done with a pointer that a "
                  "function returns");
   } else if (ok != NULL && to != NULL) {
     tnm_diag_spec spec = {"E0017", to->key_pos, "second one"};
     size_t id =
-        tnm_diag_add(diags_of(b), &spec, "`ok` and `to` exclude each other");
-    tnm_diag_add_place(diags_of(b), id, ok->key_pos, "first one");
+        tnm_diag_add(get_diags(b), &spec, "`ok` and `to` exclude each other");
+    tnm_diag_add_place(get_diags(b), id, ok->key_pos, "first one");
   } else if (ok != NULL) {
     read_status(b, ok, &type);
   } else if (to != NULL) {
@@ -253,10 +253,10 @@ static void read_returns(tnm_bind *b) {
   if (strcmp(value->text, "void") == 0) return;
   tnm_diag_spec spec = {"E0014", value->pos, NULL};
   size_t id = tnm_diag_add(
-      diags_of(b), &spec, "invalid value `%.80s`: expected `void` or a mapping",
-      value->text);
+      get_diags(b), &spec,
+      "invalid value `%.80s`: expected `void` or a mapping", value->text);
   tnm_diag_add_help(
-      diags_of(b), id,
+      get_diags(b), id,
       "write `{c: int32, ok: 0}` for a status, `{c: float, to: out}` "
       "for a value");
 }
@@ -289,7 +289,7 @@ static void read_args(tnm_bind *b) {
   }
   if (list->n > TNM_MAX_ARGS) {
     tnm_diag_spec spec = {"E0007", list->key_pos, NULL};
-    tnm_diag_add(diags_of(b), &spec, "a binding has at most %d arguments",
+    tnm_diag_add(get_diags(b), &spec, "a binding has at most %d arguments",
                  TNM_MAX_ARGS);
     b->broken = true;
     return;
@@ -333,10 +333,10 @@ static void check_examples(const tnm_bind *b) {
     if (has_expected_output(b, &out->examples[i])) return;
   tnm_diag_spec spec = {"E0089", b->map->key_pos, NULL};
   size_t id = tnm_diag_add(
-      diags_of(b), &spec, "nothing checks the prototype of `%.80s`",
+      get_diags(b), &spec, "nothing checks the prototype of `%.80s`",
       b->out->symbol != NULL ? b->out->symbol : "the function");
   tnm_diag_add_help(
-      diags_of(b), id,
+      get_diags(b), id,
       "add `examples:` with inputs and outputs; they are run before "
       "the operator may be used");
 }

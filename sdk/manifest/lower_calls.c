@@ -86,8 +86,8 @@ static bool find_operators(tnm_reader *reader, const tnm_call *call,
   return collect_operators(reader, call->plugin, out);
 }
 
-static void report_unknown(tnm_reader *reader, const tnm_call *call,
-                           const known_operators *ops) {
+static void report_unknown_operator(tnm_reader *reader, const tnm_call *call,
+                                    const known_operators *ops) {
   tnm_names names = {.arena = reader->arena};
   const size_t id = report_bad_call(
       reader, call->pos,
@@ -126,7 +126,7 @@ static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
   if (other != NULL)
     report_wrong_interface(reader, call, other);
   else if (ops.all)
-    report_unknown(reader, call, &ops);
+    report_unknown_operator(reader, call, &ops);
   return NULL;
 }
 
@@ -193,8 +193,8 @@ static const tn_field *find_param(const tn_op *op, const char *name) {
   return NULL;
 }
 
-static void report_param(tnm_reader *reader, const tnm_call *call,
-                         const tnm_call_param *param, const tn_op *op) {
+static void report_unknown_param(tnm_reader *reader, const tnm_call *call,
+                                 const tnm_call_param *param, const tn_op *op) {
   tnm_names names = {.arena = reader->arena};
   const size_t id = report_bad_call(
       reader, param->pos,
@@ -267,7 +267,7 @@ static void check_params(tnm_reader *reader, const tnm_call *call,
   for (const tnm_call_param *p = call->params; p != NULL; p = p->next) {
     const tn_field *field = find_param(op, p->name);
     if (field == NULL)
-      report_param(reader, call, p, op);
+      report_unknown_param(reader, call, p, op);
     else if (has_checkable_value(field, p))
       (void)tnm_check_value(reader->diags, field, &p->value, "value");
     if (field != NULL) check_given_once(reader, call, p, field);

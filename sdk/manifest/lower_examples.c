@@ -99,8 +99,8 @@ static uint32_t find_list(const tnm_lower *lower, const char *name,
 
 /* Reports a name that is no operand. In the example itself, the name may also
  * be a misspelt key. */
-static void report_name(const example_reader *s, const tnm_tree *map,
-                        const tnm_tree *entry) {
+static void report_unknown_name(const example_reader *s, const tnm_tree *map,
+                                const tnm_tree *entry) {
   tnm_lower *lower = s->lower;
   const char *known[4 * TNM_MAX_KEYS];
   size_t n = 0;
@@ -158,7 +158,7 @@ static const tnm_example_item *read_operands(const example_reader *s,
     const tn_arg *arg = NULL;
     if (map == s->node && is_example_key(e->key)) continue;
     if (find_list(s->lower, e->key, &arg) == TN_NONE)
-      report_name(s, map, e);
+      report_unknown_name(s, map, e);
     else
       *n += read_operand(s, e, arg, items + *n);
   }
@@ -253,7 +253,8 @@ static const tn_field *find_field(const tnm_lower *lower, const char *key) {
   return NULL;
 }
 
-static void report_param(const example_reader *s, const tnm_tree *entry) {
+static void report_unknown_param(const example_reader *s,
+                                 const tnm_tree *entry) {
   tnm_lower *lower = s->lower;
   const char *known[TNM_MAX_KEYS];
   size_t n = 0;
@@ -274,7 +275,7 @@ static void read_params(const example_reader *s) {
   for (const tnm_tree *e = map->first; e != NULL; e = e->next) {
     const tn_field *field = find_field(s->lower, e->key);
     if (field == NULL)
-      report_param(s, e);
+      report_unknown_param(s, e);
     else if (tnm_check_value(s->lower->diags, field, e, "value"))
       values[s->out->n_params++] =
           tn_value_text(field->name, tnm_value_text(s->lower->arena, e));

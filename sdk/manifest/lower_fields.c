@@ -38,8 +38,8 @@ static bool is_float_field(const tn_field *f) {
 /* ------------------------------------------------------------- enum, limits */
 
 /* Reports a key that has no meaning for the type of the field. */
-static void report_meaningless(const field_reader *s, const tnm_tree *value,
-                               const char *who_has) {
+static void report_meaningless_key(const field_reader *s, const tnm_tree *value,
+                                   const char *who_has) {
   tnm_diag_spec spec = {"E0021", value->key_pos, NULL};
   size_t id = tnm_diag_add(s->diags, &spec, "`%s` has no meaning for type `%s`",
                            value->key, type_names[s->field->type - 1]);
@@ -79,7 +79,8 @@ static bool is_new_in_c(const field_reader *s, const char *const *values,
 static void read_values(const field_reader *s) {
   const tnm_tree *list = tnm_tree_get(s->node, "values");
   bool is_enum = s->field->type == TN_FIELD_ENUM;
-  if (list != NULL && !is_enum) report_meaningless(s, list, "an enum has it");
+  if (list != NULL && !is_enum)
+    report_meaningless_key(s, list, "an enum has it");
   if (!is_enum) return;
   if (list == NULL || list->n == 0) {
     tnm_diag_spec spec = {"E0011", list == NULL ? s->node->pos : list->pos,
@@ -113,7 +114,7 @@ static void read_limit(const field_reader *s, const char *key, uint32_t flag) {
     ok =
         tnm_read_double(s->diags, value, least ? &f->min_float : &f->max_float);
   else
-    report_meaningless(s, value, "int, float, ints and floats have it");
+    report_meaningless_key(s, value, "int, float, ints and floats have it");
   if (ok) f->flags |= flag;
 }
 
@@ -172,7 +173,7 @@ static void read_list_length(const field_reader *s) {
   const tnm_tree *value = tnm_tree_get(s->node, "rank");
   if (value == NULL) return;
   if (!is_list_field(s->field)) {
-    report_meaningless(s, value, "ints and floats have it");
+    report_meaningless_key(s, value, "ints and floats have it");
     return;
   }
   if (parse_list_length(value->text, s->field) ||
@@ -424,7 +425,7 @@ static size_t count_default_values(const char *text) {
 
 /* Tests whether the lengths of two defaults fit together, if one list field has
  * the length of another one. */
-static bool fits_default_of(const field_reader *s, const tnm_tree *value) {
+static bool has_fitting_default(const field_reader *s, const tnm_tree *value) {
   if (value->kind != TNM_LIST || s->field->rank_of == TN_NONE) return true;
   const tn_field *other = s->fields[s->field->rank_of];
   if (other->default_text == NULL || other->default_text[0] != '[') return true;
@@ -447,7 +448,7 @@ static void read_default(const field_reader *s) {
   } else if (value == NULL) {
     f->flags |= TN_FIELD_REQUIRED;
   } else if (tnm_check_value(s->diags, f, value, "default") &&
-             fits_default_of(s, value)) {
+             has_fitting_default(s, value)) {
     f->default_text = tnm_value_text(s->reader->arena, value);
   }
 }
@@ -501,8 +502,8 @@ static void read_flags(const field_reader *s) {
   if (s->field->type <= TN_FIELD_FLOAT)
     s->field->flags |= TN_FIELD_DYNAMIC;
   else
-    report_meaningless(s, tnm_tree_get(s->node, "dynamic"),
-                       "bool, int and float have it");
+    report_meaningless_key(s, tnm_tree_get(s->node, "dynamic"),
+                           "bool, int and float have it");
 }
 
 static void read_lifecycle(const field_reader *s) {

@@ -111,7 +111,7 @@ static bool find_need(const tnm_lower *lower, const char *name, tn_need *need) {
   return need->index != TN_NONE;
 }
 
-static void report_need(tnm_lower *lower, const tnm_tree *node) {
+static void report_unknown_need(tnm_lower *lower, const tnm_tree *node) {
   const tnm_operands *in = &lower->operands[TN_OPERAND_IN];
   const tnm_operands *out = &lower->operands[TN_OPERAND_OUT];
   const char **known = TNM_NEW(lower->arena, const char *, in->n + 2 * out->n);
@@ -147,7 +147,7 @@ static void read_need(tnm_lower *lower, const tnm_tree *node, tn_need *needs,
   if (find_need(lower, shape ? name : node->text, &need))
     add_need(needs, n, need);
   else
-    report_need(lower, node);
+    report_unknown_need(lower, node);
 }
 
 static void read_needs(tnm_lower *lower, const tnm_tree *list,
@@ -339,7 +339,7 @@ static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
   tnm_set_formulas(lower, formulas, all);
 }
 
-static void report_inplace(tnm_lower *lower, const tnm_tree *node) {
+static void report_bad_inplace(tnm_lower *lower, const tnm_tree *node) {
   tnm_diag_spec spec = {"E0053", node->pos, NULL};
   size_t id =
       tnm_diag_add(lower->diags, &spec,
@@ -362,7 +362,7 @@ static void read_inplace(tnm_lower *lower, const tnm_tree *map,
     else if (!tnm_check_scalar(lower->diags, e, "grad.<output>"))
       continue;
     else if (!find_need(lower, e->text, &need) || need.what != TN_NEED_GRAD_OUT)
-      report_inplace(lower, e);
+      report_bad_inplace(lower, e);
     else
       all[i]->inplace = need.index;
   }
@@ -466,8 +466,8 @@ static void init_input_gradients(const tnm_lower *lower,
 }
 
 /* Reads `auto: true`, together with `stop`. */
-static void read_auto(tnm_lower *lower, const tnm_tree *value,
-                      tn_input_gradient **all) {
+static void read_auto_gradient(tnm_lower *lower, const tnm_tree *value,
+                               tn_input_gradient **all) {
   bool truth;
   if (!tnm_read_bool(lower->diags, value, &truth)) return;
   if (truth)
@@ -487,7 +487,8 @@ static void read_none_reason(tnm_lower *lower, const tnm_tree *map,
   if (why != NULL) gradient->why = why;
 }
 
-static void read_kinds(tnm_lower *lower, tnm_tree *map, tn_gradient *gradient) {
+static void read_gradient_kind(tnm_lower *lower, tnm_tree *map,
+                               tn_gradient *gradient) {
   if (!tnm_schema_check(lower->diags, &tnm_schema_gradient, map)) return;
   const tnm_tree *kind = find_kind(lower, map);
   if (kind == NULL) return;
@@ -502,7 +503,7 @@ static void read_kinds(tnm_lower *lower, tnm_tree *map, tn_gradient *gradient) {
   if (strcmp(kind->key, "formula") == 0)
     lower_formulas(lower, kind, all);
   else if (strcmp(kind->key, "auto") == 0)
-    read_auto(lower, kind, all);
+    read_auto_gradient(lower, kind, all);
   else if (strcmp(kind->key, "graph") == 0)
     lower_graphs(lower, kind, all);
   else
@@ -524,7 +525,7 @@ void tnm_lower_gradient(tnm_lower *lower) {
   lower->gradient = gradient;
   if (value == NULL) return;
   if (value->kind == TNM_MAP) {
-    read_kinds(lower, value, gradient);
+    read_gradient_kind(lower, value, gradient);
     return;
   }
   if (tnm_read_word(lower->diags, value, "`none`, `auto` or a mapping",

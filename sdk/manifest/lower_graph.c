@@ -61,8 +61,8 @@ static bool expect_char(graph *g, char c, const char *wanted) {
   return skip_char_if_next(g, c) || report_unexpected(g, wanted);
 }
 
-static bool report_unknown(graph *g, const tnm_token *t, const char *name,
-                           const char *what) {
+static bool report_unknown_word(graph *g, const tnm_token *t, const char *name,
+                                const char *what) {
   tnm_scope scope = g->lower->scope;
   tnm_names names = {.arena = g->lower->arena};
   tnm_diag_spec spec = {"E0031", t->pos, "unknown name"};
@@ -99,7 +99,7 @@ static bool push_output_gradient(graph *g) {
   const char *text = copy_token_text(g, &name);
   const uint32_t index = tnm_scope_output(&g->lower->scope, text);
   next_token(g);
-  if (index == TN_NONE) return report_unknown(g, &name, text, "an output");
+  if (index == TN_NONE) return report_unknown_word(g, &name, text, "an output");
   return push_step(g, (tn_step){.what = TN_NEED_GRAD_OUT, .index = index});
 }
 
@@ -110,7 +110,8 @@ static bool push_operand(graph *g, const tnm_token *name) {
     return push_step(g, (tn_step){.what = TN_NEED_IN, .index = index});
   index = tnm_scope_output(&g->lower->scope, text);
   if (index == TN_NONE)
-    return report_unknown(g, name, text, "an input, output or `grad.<output>`");
+    return report_unknown_word(g, name, text,
+                               "an input, output or `grad.<output>`");
   return push_step(g, (tn_step){.what = TN_NEED_OUT, .index = index});
 }
 
@@ -136,7 +137,8 @@ static bool add_word_value(graph *g, tn__buf *params) {
   else if (tnm_scope_param(&g->lower->scope, text) != TN_NONE)
     tn__buf_add(params, "$%s", text);
   else
-    return report_unknown(g, &t, text, "a parameter; text is in double quotes");
+    return report_unknown_word(g, &t, text,
+                               "a parameter; text is in double quotes");
   return true;
 }
 

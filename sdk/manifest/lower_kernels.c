@@ -21,7 +21,7 @@ typedef struct entry {
 static const char *const device_names[] = {"cpu", "cuda", NULL};
 static const int32_t device_types[] = {TN_DEVICE_CPU, TN_DEVICE_CUDA};
 
-static tnm_diags *diags_of(const entry *e) {
+static tnm_diags *get_diags(const entry *e) {
   return e->lower->diags;
 }
 
@@ -35,7 +35,7 @@ static uint32_t read_word_set(const entry *e, const char *key, const char *what,
   uint32_t set = 0;
   for (const tnm_tree *n = list == NULL ? NULL : list->first; n != NULL;
        n = n->next) {
-    int found = tnm_read_word(diags_of(e), n, what, words);
+    int found = tnm_read_word(get_diags(e), n, what, words);
     if (found >= 0) set |= bits[found];
   }
   return set;
@@ -62,8 +62,9 @@ static uint32_t read_writes(const entry *e) {
   if (set & TN_WRITES_WRITE) return set;
   tnm_diag_spec spec = {"E0059", list->pos, NULL};
   size_t id =
-      tnm_diag_add(diags_of(e), &spec, "a kernel must be able to `write`");
-  tnm_diag_add_help(diags_of(e), id, "add `write`; the host lowers the others");
+      tnm_diag_add(get_diags(e), &spec, "a kernel must be able to `write`");
+  tnm_diag_add_help(get_diags(e), id,
+                    "add `write`; the host lowers the others");
   return TN_WRITES_WRITE;
 }
 
@@ -74,7 +75,7 @@ static void read_resources(entry *e) {
   uint32_t *resources = TNM_NEW(e->lower->arena, uint32_t, list->n);
   if (resources == NULL) return;
   for (const tnm_tree *n = list->first; n != NULL; n = n->next) {
-    if (tnm_read_word(diags_of(e), n, "a resource", words) == 0)
+    if (tnm_read_word(get_diags(e), n, "a resource", words) == 0)
       resources[e->table.n_resources++] = TN_RESOURCE_RANDOM;
   }
   e->table.resources = resources;
@@ -84,14 +85,14 @@ static void read_resources(entry *e) {
 
 static void read_dtype_set(const entry *e, const tnm_tree *list,
                            const tn_dtype_var *var, uint64_t *set) {
-  if (!tnm_read_dtypes(diags_of(e), list, set)) return;
+  if (!tnm_read_dtypes(get_diags(e), list, set)) return;
   uint64_t beyond = *set & ~var->allowed;
   if (beyond == 0) return;
   tnm_diag_spec spec = {"E0023", list->pos, NULL};
   uint32_t bit = 0;
   while ((beyond >> bit & 1) == 0) ++bit;
-  tnm_diag_add(diags_of(e), &spec, "the operator's `%s` is never %s", var->name,
-               tn__dtype_names[bit]);
+  tnm_diag_add(get_diags(e), &spec, "the operator's `%s` is never %s",
+               var->name, tn__dtype_names[bit]);
 }
 
 static void read_dtype_map(const entry *e, const tnm_tree *map,
@@ -107,7 +108,7 @@ static void read_dtype_map(const entry *e, const tnm_tree *map,
       continue;
     }
     tnm_diag_spec spec = {"E0023", item->key_pos, NULL};
-    tnm_diag_add(diags_of(e), &spec, "`%.80s` is no type variable", item->key);
+    tnm_diag_add(get_diags(e), &spec, "`%.80s` is no type variable", item->key);
   }
 }
 
@@ -126,11 +127,11 @@ static void read_dtypes(entry *e) {
   } else {
     tnm_diag_spec spec = {"E0023", value->pos, NULL};
     size_t id =
-        tnm_diag_add(diags_of(e), &spec,
+        tnm_diag_add(get_diags(e), &spec,
                      "a list of types needs exactly one type variable, the "
                      "operator has %u",
                      op->n_dtype_vars);
-    tnm_diag_add_help(diags_of(e), id,
+    tnm_diag_add_help(get_diags(e), id,
                       "write `dtypes: {T: [...]}`, or leave it out");
   }
 }
@@ -159,7 +160,7 @@ static void read_requires(entry *e) {
   const char *text = NULL;
   for (const tnm_tree *n = map == NULL ? NULL : map->first; n != NULL;
        n = n->next) {
-    if (!tnm_check_scalar(diags_of(e), n, "a version such as \">=8.0\""))
+    if (!tnm_check_scalar(get_diags(e), n, "a version such as \">=8.0\""))
       continue;
     text =
         tnm_format_text(e->lower->arena, "%s%s%s %s", text == NULL ? "" : text,
@@ -173,7 +174,7 @@ static void read_requires(entry *e) {
 static const char *read_symbol(const entry *e, const tnm_tree *map,
                                const char *key) {
   const tnm_tree *value = tnm_tree_get(map, key);
-  if (value == NULL || !tnm_read_symbol(diags_of(e), value)) return NULL;
+  if (value == NULL || !tnm_read_symbol(get_diags(e), value)) return NULL;
   return value->text;
 }
 
@@ -198,13 +199,14 @@ static bool parse_bytes(const char *text, uint64_t *out) {
 static void report_bad_size(const entry *e, const tnm_tree *value,
                             const char *expected) {
   tnm_diag_spec spec = {"E0014", value->pos, NULL};
-  tnm_diag_add(diags_of(e), &spec, "invalid value `%.80s`: expected %s",
+  tnm_diag_add(get_diags(e), &spec, "invalid value `%.80s`: expected %s",
                value->text, expected);
 }
 
 static void read_workspace(const entry *e) {
   tnm_tree *map = tnm_tree_get(e->node, "workspace");
-  if (map == NULL || !tnm_schema_check(diags_of(e), &tnm_schema_workspace, map))
+  if (map == NULL ||
+      !tnm_schema_check(get_diags(e), &tnm_schema_workspace, map))
     return;
   const tnm_tree *align = tnm_tree_get(map, "align");
   const tnm_tree *max = tnm_tree_get(map, "max");
@@ -225,7 +227,7 @@ static void read_workspace(const entry *e) {
 static void read_state(const entry *e) {
   static const char *const words[] = {"params", "shapes", "dtypes", NULL};
   tnm_tree *map = tnm_tree_get(e->node, "state");
-  if (map == NULL || !tnm_schema_check(diags_of(e), &tnm_schema_state, map))
+  if (map == NULL || !tnm_schema_check(get_diags(e), &tnm_schema_state, map))
     return;
   e->out->state_type = read_symbol(e, map, "type");
   e->out->state_create = read_symbol(e, map, "create");
@@ -233,7 +235,7 @@ static void read_state(const entry *e) {
   const tnm_tree *key = tnm_tree_get(map, "key");
   for (const tnm_tree *n = key == NULL ? NULL : key->first; n != NULL;
        n = n->next)
-    tnm_read_word(diags_of(e), n, "a part of the key", words);
+    tnm_read_word(get_diags(e), n, "a part of the key", words);
 }
 
 /* ----------------------------------------------------- forward and backward */
@@ -262,18 +264,18 @@ static void check_backward_key(const entry *e) {
   if (backward == NULL && forward != NULL && get_gradient_kernel(e->lower)) {
     tnm_diag_spec spec = {"E0057", forward->key_pos, NULL};
     size_t id =
-        tnm_diag_add(diags_of(e), &spec, "this kernel has no `backward`");
+        tnm_diag_add(get_diags(e), &spec, "this kernel has no `backward`");
     tnm_diag_add_help(
-        diags_of(e), id,
+        get_diags(e), id,
         "the gradient says `kernel: backward`: every kernel supplies "
         "it");
   } else if (backward != NULL && gradient != NULL &&
              gradient->kind == TN_GRADIENT_NONE &&
              !is_gradient_refused(e->lower->doc)) {
     tnm_diag_spec spec = {"E0057", backward->key_pos, NULL};
-    size_t id = tnm_diag_add(diags_of(e), &spec,
+    size_t id = tnm_diag_add(get_diags(e), &spec,
                              "`backward`, but the operator has no gradient");
-    tnm_diag_add_help(diags_of(e), id,
+    tnm_diag_add_help(get_diags(e), id,
                       "add `gradient: {kernel: backward, needs: {...}}` to the "
                       "operator");
   }
@@ -320,8 +322,9 @@ static void read_functions(const entry *e) {
   if (tnm_tree_get(e->node, "forward") == NULL &&
       tnm_tree_get(e->node, "backward") == NULL) {
     tnm_diag_spec spec = {"E0058", e->node->pos, NULL};
-    size_t id = tnm_diag_add(diags_of(e), &spec, "this kernel has no function");
-    tnm_diag_add_help(diags_of(e), id, "add `forward: ...` with a C name");
+    size_t id =
+        tnm_diag_add(get_diags(e), &spec, "this kernel has no function");
+    tnm_diag_add_help(get_diags(e), id, "add `forward: ...` with a C name");
   }
   check_backward_key(e);
 }
@@ -335,11 +338,11 @@ static void check_async_flag(const entry *e) {
       e->table.device_type != TN_DEVICE_CPU)
     return;
   tnm_diag_spec spec = {"E0092", list->pos, NULL};
-  size_t id = tnm_diag_add(diags_of(e), &spec,
+  size_t id = tnm_diag_add(get_diags(e), &spec,
                            "`async` is for devices with queues, and the cpu is "
                            "none");
   tnm_diag_add_help(
-      diags_of(e), id,
+      get_diags(e), id,
       "take `async` out of `flags`, and return when everything is "
       "computed");
 }
@@ -355,11 +358,11 @@ static void read_registers(entry *e) {
     return;
   tnm_diag_spec spec = {"E0091", value->key_pos, NULL};
   size_t id =
-      tnm_diag_add(diags_of(e), &spec,
+      tnm_diag_add(get_diags(e), &spec,
                    "register kernels of a kernel that is not elementwise on "
                    "the cpu");
   tnm_diag_add_help(
-      diags_of(e), id,
+      get_diags(e), id,
       "add `elementwise` to the `flags` of a kernel for `cpu`, or "
       "leave `registers` out");
 }
@@ -402,7 +405,7 @@ static void register_id(const entry *e) {
 static bool read_device(entry *e) {
   const tnm_tree *device = tnm_tree_get(e->node, "device");
   if (device == NULL) return false;
-  int found = tnm_read_word(diags_of(e), device, "a device", device_names);
+  int found = tnm_read_word(get_diags(e), device, "a device", device_names);
   if (found < 0) return false;
   e->table.device_type = device_types[found];
   e->table.id = make_id(e, found);
@@ -432,7 +435,7 @@ static void read_priority(entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "priority");
   int64_t priority = 10;
   if (value != NULL)
-    tnm_read_int(diags_of(e), value, -1000000, 1000000, &priority);
+    tnm_read_int(get_diags(e), value, -1000000, 1000000, &priority);
   e->table.priority = (int32_t)priority;
 }
 

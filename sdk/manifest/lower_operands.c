@@ -392,7 +392,7 @@ static void read_operands(tnm_lower *lower, uint32_t which, const char *key,
     node = node->next;
 }
 
-static const tn_arg *const *const_args(const tnm_operands *list) {
+static const tn_arg *const *as_const_args(const tnm_operands *list) {
   return (const tn_arg *const *)list->v;
 }
 
@@ -402,9 +402,9 @@ void tnm_lower_operands(tnm_lower *lower) {
   read_operands(lower, TN_OPERAND_AUX, "aux", &tnm_schema_aux);
   check_input_order(lower);
   check_output_order(lower);
-  lower->op->inputs = const_args(&lower->operands[TN_OPERAND_IN]);
-  lower->op->outputs = const_args(&lower->operands[TN_OPERAND_OUT]);
-  lower->op->aux = const_args(&lower->operands[TN_OPERAND_AUX]);
+  lower->op->inputs = as_const_args(&lower->operands[TN_OPERAND_IN]);
+  lower->op->outputs = as_const_args(&lower->operands[TN_OPERAND_OUT]);
+  lower->op->aux = as_const_args(&lower->operands[TN_OPERAND_AUX]);
   lower->op->n_inputs = lower->operands[TN_OPERAND_IN].n;
   lower->op->n_outputs = lower->operands[TN_OPERAND_OUT].n;
   lower->op->n_aux = lower->operands[TN_OPERAND_AUX].n;

@@ -53,8 +53,8 @@ static void report_bad_plugin_file(tnm_reader *reader, const char *path,
                tn_error_text());
 }
 
-static const tn_plugin *read_built(tnm_reader *reader, const char *path,
-                                   tnm_with_plugin *out) {
+static const tn_plugin *read_built_plugin(tnm_reader *reader, const char *path,
+                                          tnm_with_plugin *out) {
   const tn_plugin *tables = NULL;
   char *copy = tn__arena_text(reader->arena, path, strlen(path));
   if (copy == NULL || !tnm_reader_push(reader, &reader->files, copy))
@@ -73,7 +73,7 @@ static void read_with_path(tnm_reader *reader, const char *path) {
   if (given == NULL) return;
   given->plugin = is_manifest(reader->env, path)
                       ? read_manifest(reader, path, given)
-                      : read_built(reader, path, given);
+                      : read_built_plugin(reader, path, given);
   if (given->plugin != NULL) tnm_reader_push(reader, &reader->targets, given);
 }
 
@@ -111,7 +111,7 @@ static bool has_whole_plugin(const tnm_reader *reader, const char *plugin) {
 }
 
 /* Reads an installed plugin, after those of `--with`. */
-static void read_installed(tnm_reader *reader, const char *plugin) {
+static void read_installed_plugin(tnm_reader *reader, const char *plugin) {
   const tnm_read_options *options = reader->options;
   struct stat info;
   if (options == NULL || has_whole_plugin(reader, plugin)) return;
@@ -234,7 +234,7 @@ static const tn_op *find_target(tnm_reader *reader, const tnm_tree *node,
   read_targets(reader);
   const tn_op *op = find_op_already_read(reader, &name, described);
   if (op == NULL) {
-    read_installed(reader, name.plugin);
+    read_installed_plugin(reader, name.plugin);
     op = find_op_already_read(reader, &name, described);
   }
   if (op == NULL && tnm_diags_errors(reader->diags) == before)

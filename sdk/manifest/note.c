@@ -23,7 +23,8 @@ typedef struct image {
 
 /* Copies `n` bytes at `offset` of the file to `to`, so that the caller can read
  * numbers at any alignment. Returns false if the file is too short. */
-static bool copy_out(const image *file, uint64_t offset, void *to, size_t n) {
+static bool copy_file_bytes(const image *file, uint64_t offset, void *to,
+                            size_t n) {
   if (offset > file->n || n > file->n - offset) return false;
   memcpy(to, file->bytes + offset, n);
   return true;
@@ -39,16 +40,16 @@ static bool find_in_segment(image *file, uint64_t at, uint64_t end,
                             image *manifest) {
   Elf64_Nhdr header;
   while (at < end && file->n_notes++ < MAX_NOTES &&
-         copy_out(file, at, &header, sizeof header)) {
+         copy_file_bytes(file, at, &header, sizeof header)) {
     uint64_t name = at + sizeof header;
     uint64_t desc = name + round_up(header.n_namesz);
     char text[sizeof TN_NOTE_NAME];
     tn_note note;
     if (header.n_type == TN_NOTE_TYPE && header.n_namesz == sizeof text &&
-        copy_out(file, name, text, sizeof text) &&
+        copy_file_bytes(file, name, text, sizeof text) &&
         memcmp(text, TN_NOTE_NAME, sizeof text) == 0 &&
         header.n_descsz >= sizeof note &&
-        copy_out(file, desc, &note, sizeof note) &&
+        copy_file_bytes(file, desc, &note, sizeof note) &&
         note.header_size <= header.n_descsz &&
         note.manifest_size <= header.n_descsz - note.header_size &&
         desc + header.n_descsz <= file->n) {
@@ -63,14 +64,14 @@ static bool find_in_segment(image *file, uint64_t at, uint64_t end,
 
 static bool find_manifest(image *file, image *manifest) {
   Elf64_Ehdr elf;
-  if (!copy_out(file, 0, &elf, sizeof elf) ||
+  if (!copy_file_bytes(file, 0, &elf, sizeof elf) ||
       memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
       elf.e_ident[EI_CLASS] != ELFCLASS64)
     return false;
   for (uint64_t i = 0; i < elf.e_phnum; ++i) {
     Elf64_Phdr segment;
-    if (!copy_out(file, elf.e_phoff + i * sizeof segment, &segment,
-                  sizeof segment))
+    if (!copy_file_bytes(file, elf.e_phoff + i * sizeof segment, &segment,
+                         sizeof segment))
       return false;
     if (segment.p_type == PT_NOTE && segment.p_filesz <= file->n &&
         find_in_segment(file, segment.p_offset,

@@ -384,7 +384,7 @@ tnm_expr *tnm_parser_read_expr(tnm_parser *parser) {
 
 /* Returns a help line for an operator of another language, like `&&`, between
  * two conditions. */
-static const char *foreign_operator(const tnm_token *token) {
+static const char *get_foreign_operator_help(const tnm_token *token) {
   static const char *const words[][2] = {
       {"and", "both hold where `a * b` is not 0: write `(x > 0) * (x < 1)`"},
       {"or", "one holds where `max(a, b)` is not 0"},
@@ -408,6 +408,7 @@ bool tnm_parser_expect_end(const tnm_parser *parser) {
                            "expected an operator, found `%.*s`", (int)token->n,
                            token->text);
   if (token->kind != TNM_TOKEN_OPERATOR || token->op == '(')
-    tnm_diag_add_help(parser->source->diags, id, "%s", foreign_operator(token));
+    tnm_diag_add_help(parser->source->diags, id, "%s",
+                      get_foreign_operator_help(token));
   return false;
 }

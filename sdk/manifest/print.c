@@ -134,7 +134,7 @@ typedef struct place {
   const char *label;
 } place;
 
-static void print_gutter(const printer *p, uint32_t number) {
+static void print_line_number(const printer *p, uint32_t number) {
   fputs(get_color_code(p, BLUE), p->to);
   if (number == 0)
     fprintf(p->to, "%*s |", p->gutter, "");
@@ -143,15 +143,15 @@ static void print_gutter(const printer *p, uint32_t number) {
   fputs(get_color_code(p, PLAIN), p->to);
 }
 
-static void print_marks(const printer *p, line l, window w,
-                        const place *where) {
+static void print_carets(const printer *p, line l, window w,
+                         const place *where) {
   uint32_t from = where->pos.column - 1;
   uint32_t to = from + where->pos.length;
   uint32_t least = w.end > from ? w.end : from + 1;
   if (to > least) to = least;
   uint32_t indent = measure_columns(l, w.first, from) + (w.first > 0 ? 3 : 0);
   uint32_t width = measure_columns(l, from, to);
-  print_gutter(p, 0);
+  print_line_number(p, 0);
   fprintf(p->to, " %*s%s", (int)indent, "", get_color_code(p, RED));
   for (uint32_t i = 0; i < (width == 0 ? 1 : width); ++i)
     fputc(where->mark, p->to);
@@ -174,12 +174,12 @@ static void print_place(const printer *p, const place *where,
     fprintf(p->to, "%*s::: %s:%u:%u\n", p->gutter + 1, "", file->name,
             where->pos.line, where->pos.column);
   if (!shown) {
-    print_gutter(p, where->pos.line);
+    print_line_number(p, where->pos.line);
     fputc(' ', p->to);
     print_source(p, l, w);
     fputc('\n', p->to);
   }
-  print_marks(p, l, w, where);
+  print_carets(p, l, w, where);
 }
 
 enum { MAX_PLACES = 8 };
@@ -230,7 +230,7 @@ static void print_message_head(const printer *p, const tnm_message *m) {
           get_color_code(p, PLAIN));
 }
 
-static void print_human(printer *p, const tnm_message *m) {
+static void print_as_text(printer *p, const tnm_message *m) {
   place places[MAX_PLACES];
   size_t n = collect_places(m, places);
   p->gutter = measure_line_numbers(places, n);
@@ -261,7 +261,7 @@ static const char *find_first_code(const tnm_diags *diags) {
   return first->spec.code;
 }
 
-static void print_count(const printer *p) {
+static void print_message_count(const printer *p) {
   const tnm_diags *d = p->diags;
   fputs("opgen: ", p->to);
   if (d->errors > 0)
@@ -345,9 +345,9 @@ void tnm_diags_print(const tnm_diags *diags, FILE *to, int format, bool color) {
   if (diags->sorted.n == 0) return;
   for (size_t i = 0; i < diags->sorted.n; ++i) {
     if (format == TNM_HUMAN)
-      print_human(&p, diags->sorted.v[i]);
+      print_as_text(&p, diags->sorted.v[i]);
     else
       print_message_head(&p, diags->sorted.v[i]);
   }
-  print_count(&p);
+  print_message_count(&p);
 }

@@ -329,8 +329,8 @@ static const char *find_mapping_with_key(const char *name) {
   return NULL;
 }
 
-static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
-                           const tnm_tree *entry) {
+static void report_unknown_key(tnm_diags *diags, const tnm_schema *schema,
+                               const tnm_tree *entry) {
   char under[64];
   snprintf(under, sizeof under, "not %s %s key",
            strchr("aeiou", schema->noun[0]) != NULL ? "an" : "a", schema->noun);
@@ -420,7 +420,7 @@ static bool check_entry(tnm_diags *diags, const tnm_schema *schema,
   if (entry->kind == 0) return true;
   const tnm_key *key = find_key(schema, entry->key);
   if (key == NULL && !schema->open) {
-    report_unknown(diags, schema, entry);
+    report_unknown_key(diags, schema, entry);
     correct_misspelt_key(schema, map, entry);
     key = find_key(schema, entry->key);
   }

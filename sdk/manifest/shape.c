@@ -65,7 +65,8 @@ static void add_names(tnm_names *names, const tn__vec *vec) {
 
 /* Reports the name of a dimension in an expression that may not contain
  * dimensions. Patterns of the operator may have defined it. */
-static void report_dimension(tnm_program *program, const tnm_expr *expr) {
+static void report_forbidden_dimension(tnm_program *program,
+                                       const tnm_expr *expr) {
   const tnm_diag_spec spec = {"E0031", expr->pos, "a dimension"};
   const size_t id = tnm_diag_add(program->diags, &spec,
                                  "`%s` takes no dimensions", program->dimless);
@@ -172,7 +173,7 @@ static value lower_variable(tnm_program *program, const tnm_expr *expr) {
   if (dim.a >= 0) return add_node(program, &dim, false);
   if (pack.a >= 0) return add_node(program, &pack, true);
   if (program->dimless != NULL)
-    report_dimension(program, expr);
+    report_forbidden_dimension(program, expr);
   else
     report_unknown_name(program, expr);
   return no_value;

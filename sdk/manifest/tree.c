@@ -122,7 +122,8 @@ static bool reject_key_text(builder *b, tnm_pos pos, const char *what,
   return false;
 }
 
-static void report_duplicate(builder *b, const tnm_tree *first, tnm_pos pos) {
+static void report_duplicate_key(builder *b, const tnm_tree *first,
+                                 tnm_pos pos) {
   tnm_diag_spec spec = {"E0006", pos, "second time"};
   size_t id =
       tnm_diag_add(b->diags, &spec, "key `%s` is given twice", first->key);
@@ -138,14 +139,14 @@ static void read_key(builder *b, const char *text, tnm_pos pos) {
   if (strcmp(text, "<<") == 0)
     reject_key_text(b, pos, "merge keys", "write the keys out");
   else if (first != NULL)
-    report_duplicate(b, first, pos);
+    report_duplicate_key(b, first, pos);
   else
     parent->dropped = false;
 }
 
 /* ------------------------------------------------------------------ scalars */
 
-static bool report_escape(builder *b, tnm_pos pos, unsigned char c) {
+static bool report_bad_escape(builder *b, tnm_pos pos, unsigned char c) {
   tnm_diag_spec spec = {"E0002", pos, NULL};
   tnm_diag_add(b->diags, &spec, "invalid character U+%04X in a quoted text",
                (unsigned)c);
@@ -158,7 +159,7 @@ static bool check_escapes(builder *b, const yaml_event_t *event, tnm_pos pos) {
   const unsigned char *text = event->data.scalar.value;
   for (size_t i = 0; i < event->data.scalar.length; ++i) {
     if ((text[i] < 0x20 && text[i] != '\n') || text[i] == 0x7f)
-      return report_escape(b, pos, text[i]);
+      return report_bad_escape(b, pos, text[i]);
   }
   return true;
 }

@@ -65,7 +65,7 @@ static bool contains_text(const char *text, const char *part) {
   return text != NULL && strstr(text, part) != NULL;
 }
 
-static const rewrite *find_rewrite(const yaml_parser_t *parser) {
+static const rewrite *find_known_problem(const yaml_parser_t *parser) {
   for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; ++i) {
     if (contains_text(parser->problem, rewrites[i].problem) ||
         contains_text(parser->context, rewrites[i].problem))
@@ -180,7 +180,7 @@ static bool report_deeper_key(tnm_diags *diags, tnm_pos colon) {
   return true;
 }
 
-static void report_colon(tnm_diags *diags, tnm_pos pos) {
+static void report_misplaced_colon(tnm_diags *diags, tnm_pos pos) {
   tnm_diag_spec spec = {"E0004", pos, "read as a mapping"};
   size_t id = tnm_diag_add(diags, &spec, "`:` ends this YAML value");
   if (!add_select_help(diags, id, pos))
@@ -262,7 +262,7 @@ static bool add_bracket_help(tnm_diags *diags, size_t id, tnm_pos pos,
 
 static void report_known_problem(tnm_diags *diags, tnm_pos pos,
                                  const yaml_parser_t *parser) {
-  const rewrite *known = find_rewrite(parser);
+  const rewrite *known = find_known_problem(parser);
   tnm_diag_spec spec = {known == NULL ? "E0004" : known->code, pos, NULL};
   size_t id =
       tnm_diag_add(diags, &spec, "%s",
@@ -285,7 +285,7 @@ void tnm_report_yaml_error(tnm_diags *diags, uint32_t file,
       contains_text(parser->problem, "mapping values are not allowed");
   if (block && report_deeper_key(diags, pos)) return;
   if (colon || block)
-    report_colon(diags, pos);
+    report_misplaced_colon(diags, pos);
   else if (contains_text(parser->problem, "cannot start any token") && n > 0)
     report_bad_first_character(diags, pos, (unsigned char)text[0]);
   else
