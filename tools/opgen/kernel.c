@@ -273,6 +273,16 @@ static void add_bodies(const kernel_pass *pass, const formula_use *use) {
 
 /* --------------------------------------------------------------- the tables */
 
+/* Adds the member for register kernels, in two lines if one is too long. */
+static void add_registers(const kernel_pass *pass, const formula_use *use) {
+  static const char member[] = "        .registers =";
+  const char *value = pass_format(pass, "TN_KERNEL_IN_REGISTERS_%zu(%s),",
+                                  count_register_inputs(use, TNM_CLASS_F32),
+                                  body_name(pass, use, TNM_CLASS_F32));
+  const bool fits = strlen(member) + 1 + strlen(value) <= C_PAGE;
+  c_add(pass->c, "%s%s%s\n", member, fits ? " " : "\n            ", value);
+}
+
 static void add_map(const kernel_pass *pass, const formula_use *use) {
   c_file *c = pass->c;
   c_add(c, "    {\n");
@@ -291,9 +301,7 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
           body_name(pass, use, TNM_CLASS_F32));
   if ((use->classes & TNM_CLASS_F32) &&
       count_register_inputs(use, TNM_CLASS_F32) > 0)
-    c_add(c, "        .registers = TN_KERNEL_IN_REGISTERS_%zu(%s),\n",
-          count_register_inputs(use, TNM_CLASS_F32),
-          body_name(pass, use, TNM_CLASS_F32));
+    add_registers(pass, use);
   const int least = formula_least_class(pass, use);
   if (least != 0) c_add(c, "        .least = %s,\n", class_dtype(least));
   c_add(c, "        .out = %" PRIu32 ",\n", use->formula->index);
