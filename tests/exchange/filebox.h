@@ -5,8 +5,8 @@
 #ifndef TESTS_NDARRAY_FILEBOX_H_
 #define TESTS_NDARRAY_FILEBOX_H_
 
-#include "formats.h"
 #include "fixture.h"
+#include "formats.h"
 
 void box_open(void);  /* opens a world (fixture.h) too */
 void box_close(void); /* removes the folder; no temporary file may remain */
