@@ -439,11 +439,18 @@ static int32_t fake_fence_query(void *ctx, void *handle, int32_t *out,
   return rc;
 }
 
+static _Thread_local int64_t own_waits;
+
+int64_t fake_own_waits(void) {
+  return own_waits;
+}
+
 static int32_t fake_fence_wait(void *ctx, void *handle,
                                tn_device_error *error) {
   fake *f = ctx;
   pthread_mutex_lock(&f->lock);
   ++f->counts.host_waits;
+  ++own_waits;
   while (!is_done(f, handle)) wait_done(f);
   const int32_t rc = report_fence(f, handle, error);
   (void)fake_leave(f);

@@ -58,6 +58,9 @@ typedef struct fake_counts {
   int64_t violations;
 } fake_counts;
 
+/* Calls of fence_wait by the calling thread, on all fakes. */
+int64_t fake_own_waits(void);
+
 fake *fake_create(const fake_options *options);
 /* All pieces must be freed, and all queues and fences closed. */
 void fake_destroy(fake *f);
