@@ -68,7 +68,7 @@ static void measure_net(const char *name, const char *part, net_graph *n) {
   for (size_t i = 0; i < sizeof compat / sizeof *compat; ++i) {
     tn__memory_plan plan = plan_of(lowered, &compat[i].options);
     print_value(compat[i].name, name, part,
-                (double)tn__memory_plan_separate(&plan));
+                (double)sum_separate(&plan));
     tn__memory_plan_deinit(&plan);
   }
   const double start = measure_now();
