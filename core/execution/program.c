@@ -132,9 +132,12 @@ bool tn__program_is_watched(const tn_program *p) {
 
 /* --------------------------------------------------------------------- runs */
 
-tn_code tn__calls_complete(tn_program *p, uint32_t train) {
-  for (uint32_t i = 0; i < p->n_forward; ++i) {
-    tn__step *step = p->steps[i];
+/* Plans the calls of a range that is new for the program. */
+static tn_code complete_calls(const tn__step_range *range) {
+  tn__step **steps = range->program->steps + range->first;
+  const uint32_t train = range->train;
+  for (uint32_t i = 0; i < range->n; ++i) {
+    tn__step *step = steps[i];
     if (step->kind == TN__STEP_LOOP)
       TN__TRY(tn__calls_complete(step->loop->program, train));
     if (step->kind != TN__STEP_CALL || step->call[train]) continue;
@@ -142,6 +145,26 @@ tn_code tn__calls_complete(tn_program *p, uint32_t train) {
     TN__TRY(tn__step_materialise(step, train));
   }
   return TN_OK;
+}
+
+tn_code tn__calls_complete(tn_program *p, uint32_t train) {
+  const tn__step_range all = tn__range_forward(p, train);
+  return complete_calls(&all);
+}
+
+/* Makes the jobs of a range before its first run. */
+static tn_code prepare_jobs(tn__sequence *sequence,
+                            const tn__step_range *range) {
+  if (sequence->segments) return TN_OK;
+  TN__TRY(complete_calls(range));
+  return tn__sequence_make(sequence, range);
+}
+
+/* Pushes the steps of a run: one by one for a monitor, as a recording, or as
+ * the jobs of the sequence. */
+static tn_code push_steps(tn__sequence *sequence, const tn__step_range *range) {
+  return range->program->monitor ? tn__part_run(range)
+                                 : tn__capture_push(sequence, range);
 }
 
 /* Marks the pools as used by this program: results of a forward run are valid
@@ -168,14 +191,10 @@ static void count_writes(const tn__visible_arrays *seen) {
 
 tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
+  const tn__step_range range = tn__range_forward(p, train);
   tn__sequence *sequence = &p->forward[train];
-  if (!sequence->segments) {
-    TN__TRY(tn__calls_complete(p, train));
-    TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
-  }
-  const tn_code rc =
-      p->monitor ? tn__part_run(p, 0, p->n_forward, train)
-                 : tn__capture_push(p, sequence, 0, p->n_forward, train);
+  TN__TRY(prepare_jobs(sequence, &range));
+  const tn_code rc = push_steps(sequence, &range);
   /* A push that fails has changed nothing: the old results are valid. */
   if (rc != TN_OK && !p->monitor) return rc;
   count_writes(&p->seen[0]);
@@ -216,7 +235,7 @@ static tn_code set_output_gradient(tn_program *p, uint32_t i,
 
 tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
                              size_t n) {
-  const uint32_t n_backward = p->n_steps - p->n_forward;
+  const tn__step_range range = tn__range_backward(p);
   if (n > p->n_heads)
     return tn__fail(TN_INVALID, "%zu gradients were given for %u heads", n,
                     p->n_heads);
@@ -227,16 +246,9 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
   TN__TRY(check_pools(p));
   for (uint32_t i = 0; i < p->n_heads; ++i)
     TN__TRY(set_output_gradient(p, i, i < n ? weights[i] : NULL));
-  if (n_backward == 0) return TN_OK;
-  if (!p->backward.segments) {
-    for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
-      if (p->steps[i]->kind == TN__STEP_LOOP)
-        TN__TRY(tn__calls_complete(p->steps[i]->loop->program, 1));
-    TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
-  }
-  const tn_code rc = p->monitor ? tn__part_run(p, p->n_forward, n_backward, 1)
-                                : tn__capture_push(p, &p->backward,
-                                                   p->n_forward, n_backward, 1);
+  if (range.n == 0) return TN_OK;
+  TN__TRY(prepare_jobs(&p->backward, &range));
+  const tn_code rc = push_steps(&p->backward, &range);
   if (rc != TN_OK && !p->monitor) return rc; /* nothing was pushed */
   count_writes(&p->seen[1]);
   p->trained = 0; /* the backward part reuses its memory */

@@ -16,10 +16,7 @@
 #include "iteration.h"
 
 typedef struct tn__segment_run {
-  const tn_program *program;
-  uint32_t first;
-  uint32_t n;
-  uint32_t train;
+  tn__step_range range;
   uint32_t n_access;
   size_t access; /* index of the segment's first access */
   char name[104];
@@ -263,7 +260,7 @@ static uint32_t find_segment(const tn__segment_run *segments,
   uint32_t low = 0, high = (uint32_t)(last - segments);
   while (low < high) {
     const uint32_t middle = low + (high - low + 1) / 2;
-    if (segments[middle].first <= step)
+    if (segments[middle].range.first <= step)
       low = middle;
     else
       high = middle - 1;
@@ -275,12 +272,12 @@ static uint32_t find_segment(const tn__segment_run *segments,
 static bool segment_waits_for(const building *b, const tn__segment_run *segment,
                               uint32_t writer) {
   const tn__segment_run *segments = b->sequence->segments;
-  const tn__step *first = b->p->steps[segment->first];
+  const tn__step *first = b->p->steps[segment->range.first];
   const uint32_t at = find_segment(segments, segment, writer);
   for (uint32_t i = 0; i < first->n_in; ++i) {
     const uint32_t entry = first->in[i];
     const uint32_t step = entry == TN_NONE ? TN_NONE : b->p->values[entry].step;
-    if (step != TN_NONE && step >= segments->first &&
+    if (step != TN_NONE && step >= segments->range.first &&
         find_segment(segments, segment, step) == at)
       return true;
   }
@@ -297,8 +294,8 @@ static bool joins_branches(const building *b, const tn__segment_run *segment,
     const uint32_t entry = step->in[i];
     const uint32_t writer =
         entry == TN_NONE ? TN_NONE : b->p->values[entry].step;
-    if (writer != TN_NONE && writer >= b->sequence->segments->first &&
-        writer < segment->first && !segment_waits_for(b, segment, writer))
+    if (writer != TN_NONE && writer >= b->sequence->segments->range.first &&
+        writer < segment->range.first && !segment_waits_for(b, segment, writer))
       return true;
   }
   return false;
@@ -341,7 +338,7 @@ static tn_code find_edges(building *b) {
 /* The last step of a segment that has work. */
 static const tn__step *find_last_working_step(const building *b,
                                               const tn__segment_run *segment) {
-  uint32_t id = segment->first + segment->n - 1;
+  uint32_t id = segment->range.first + segment->range.n - 1;
   while (b->p->steps[id]->kind == TN__STEP_NOTHING) --id;
   return b->p->steps[id];
 }
@@ -352,10 +349,10 @@ static const tn__step *find_last_working_step(const building *b,
 static bool joins_queued(const building *b, const tn__segment_run *segment,
                          const tn__step *step) {
   enum { MOST = 16 };
-  const tn__queue *queue = tn__step_queue(b->p->steps[segment->first]);
+  const tn__queue *queue = tn__step_queue(b->p->steps[segment->range.first]);
   if (b->sequence->single) return false;
   if (step->kind == TN__STEP_NOTHING) return true;
-  if (!b->edges || !queue || segment->n >= MOST ||
+  if (!b->edges || !queue || segment->range.n >= MOST ||
       (b->edges[find_last_working_step(b, segment)->id] & ENDS))
     return false;
   return queue == tn__step_queue(step) && !(b->edges[step->id] & BEGINS);
@@ -364,18 +361,18 @@ static bool joins_queued(const building *b, const tn__segment_run *segment,
 /* Whether a step without work begins no segment: no run stops after it. */
 static bool begins_no_segment(const building *b, const tn__segment_run *segment,
                               const tn__step *step) {
-  return segment->n == 0 && step->kind == TN__STEP_NOTHING && b->p->queued &&
-         !b->sequence->single;
+  return segment->range.n == 0 && step->kind == TN__STEP_NOTHING &&
+         b->p->queued && !b->sequence->single;
 }
 
 /* Whether a step joins the segment of the step before it. */
 static bool can_join_segment(const building *b, const tn__segment_run *segment,
                              const tn__step *step) {
   enum { MOST = 64 };
-  if (segment->n == 0) return true;
+  if (segment->range.n == 0) return true;
   if (b->p->queued) return joins_queued(b, segment, step);
   const tn__step *before = b->p->steps[step->id - 1];
-  if (segment->n >= MOST ||
+  if (segment->range.n >= MOST ||
       tn__step_is_small(before) != tn__step_is_small(step))
     return false;
   if (step->kind == TN__STEP_NOTHING) return true;
@@ -396,11 +393,12 @@ static tn_code replay_memory_use(building *b, uint32_t first) {
 
 /* Names a segment after its first and last step: names of fences are short. */
 static void name_segment(tn__segment_run *segment) {
-  const tn_program *p = segment->program;
+  const tn_program *p = segment->range.program;
   const int most = p->queued ? 28 : 46;
-  const char *first = p->steps[segment->first]->node->name,
-             *last = p->steps[segment->first + segment->n - 1]->node->name;
-  if (segment->n == 1)
+  const char *first = p->steps[segment->range.first]->node->name,
+             *last = p->steps[segment->range.first + segment->range.n - 1]
+                         ->node->name;
+  if (segment->range.n == 1)
     (void)snprintf(segment->name, sizeof segment->name, "%s", first);
   else
     (void)snprintf(segment->name, sizeof segment->name, "%.*s .. %.*s", most,
@@ -418,17 +416,18 @@ static tn_code make_segments(building *b, uint32_t first, uint32_t n) {
     const tn__step *step = p->steps[i];
     if (begins_no_segment(b, segment, step)) continue;
     if (!can_join_segment(b, segment, step)) ++segment;
-    if (segment->n == 0) {
+    if (segment->range.n == 0) {
       b->job = b->n_access;
-      *segment = (tn__segment_run){p, i, 0, b->train, 0, b->n_access, ""};
+      *segment = (tn__segment_run){{b->p, i, 0, b->train}, 0, b->n_access, ""};
     }
     TN__TRY(add_step_accesses(b, step));
-    if (p->queued && segment->n == 0) TN__TRY(add_queued_accesses(b, step));
-    ++segment->n;
+    if (p->queued && segment->range.n == 0)
+      TN__TRY(add_queued_accesses(b, step));
+    ++segment->range.n;
     segment->n_access = (uint32_t)(b->n_access - segment->access);
     name_segment(segment);
   }
-  b->n_segments = (uint32_t)(segment - segments) + (segment->n > 0);
+  b->n_segments = (uint32_t)(segment - segments) + (segment->range.n > 0);
   return TN_OK;
 }
 
@@ -436,18 +435,18 @@ static tn_code make_segments(building *b, uint32_t first, uint32_t n) {
 
 static tn_code run_segment(void *arg, tn__token *token) {
   const tn__segment_run *segment = arg;
-  return tn__steps_run(segment->program, segment->first, segment->n,
-                       segment->train, token);
+  return tn__range_run(&segment->range, token);
 }
 
 static void drop_segment(void *arg) {
   const tn__segment_run *segment = arg;
-  tn__program_unhold((tn_program *)(uintptr_t)segment->program);
+  tn__program_unhold(segment->range.program);
 }
 
 static bool is_small_segment(const tn__segment_run *segment) {
-  for (uint32_t i = 0; i < segment->n; ++i)
-    if (!tn__step_is_small(segment->program->steps[segment->first + i]))
+  for (uint32_t i = 0; i < segment->range.n; ++i)
+    if (!tn__step_is_small(
+            segment->range.program->steps[segment->range.first + i]))
       return false;
   return true;
 }
@@ -485,15 +484,15 @@ static tn_code add_pool_accesses(building *b, uint32_t turn) {
   return TN_OK;
 }
 
-tn_code tn__part_list_uses(tn_program *p, uint32_t first, uint32_t n,
-                           uint32_t train, tn__access **access,
+tn_code tn__part_list_uses(const tn__step_range *range, tn__access **access,
                            uint32_t *n_access) {
-  building b = {.p = p, .train = train};
+  tn_program *p = range->program;
+  building b = {.p = p, .train = range->train};
   /* runs of single steps only read the turn: an error on it would make all
    * later runs fail */
   tn_code rc = add_pool_accesses(&b, TN__READ);
-  for (uint32_t i = first; rc == TN_OK && i < first + n; ++i)
-    rc = add_step_accesses(&b, p->steps[i]);
+  for (uint32_t i = 0; rc == TN_OK && i < range->n; ++i)
+    rc = add_step_accesses(&b, p->steps[range->first + i]);
   tn__free(p->env, b.parts);
   if (rc != TN_OK) {
     tn__free(p->env, b.access);
@@ -555,7 +554,7 @@ static tn_code make_operations(building *b) {
     return tn__fail_memory(bytes, "the operations of a program");
   TN__TRY(make_begin_operations(b));
   for (uint32_t i = 0; i < b->n_segments; ++i) {
-    const tn__step *step = p->steps[segments[i].first];
+    const tn__step *step = p->steps[segments[i].range.first];
     const tn__job job = {.name = segments[i].name,
                          .run = run_segment,
                          .arg = &segments[i],
@@ -581,12 +580,12 @@ static tn_code make_jobs(building *b) {
   return make_schedule(b);
 }
 
-tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
-                          uint32_t n, uint32_t train) {
-  building b = {.p = p, .sequence = sequence, .train = train};
-  tn_code rc = replay_memory_use(&b, first);
+tn_code tn__sequence_make(tn__sequence *sequence, const tn__step_range *range) {
+  tn_program *p = range->program;
+  building b = {.p = p, .sequence = sequence, .train = range->train};
+  tn_code rc = replay_memory_use(&b, range->first);
   if (rc == TN_OK && p->queued && !sequence->single) rc = find_edges(&b);
-  if (rc == TN_OK) rc = make_segments(&b, first, n);
+  if (rc == TN_OK) rc = make_segments(&b, range->first, range->n);
   if (rc == TN_OK) rc = make_jobs(&b);
   tn__free(p->env, b.edges);
   tn__free(p->env, b.access);

@@ -297,13 +297,30 @@ tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out);
 tn_code tn__program_alloc_memory(tn_program *p, const tn_bind *how);
 /* Sets step->run and the data that it needs. */
 void tn__step_set_run(tn__step *step);
+/* Steps [first, first + n) of a program in one kind of run. All runs issue
+ * their steps as ranges: a job of a schedule, an operation on a queue, a
+ * recording, a run that stops on the way. */
+typedef struct tn__step_range {
+  tn_program *program;
+  uint32_t first;
+  uint32_t n;
+  uint32_t train; /* 1: with TN_CALL_TRAIN */
+} tn__step_range;
+static inline tn__step_range tn__range_forward(tn_program *p, uint32_t train) {
+  return (tn__step_range){p, 0, p->n_forward, train};
+}
+static inline tn__step_range tn__range_backward(tn_program *p) {
+  return (tn__step_range){p, p->n_forward, p->n_steps - p->n_forward, 1};
+}
 /* Runs steps in order on the calling thread, without the engine. */
-tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
-                      uint32_t train, tn__token *token);
-/* Makes a sequence of `n` steps as one schedule; as operations if a device has
+tn_code tn__range_run(const tn__step_range *range, tn__token *token);
+/* Enqueues steps while a device records. `changes` is the address, on the
+ * device, of the values that change between runs; NULL: there are none. */
+tn_code tn__range_record(const tn__step_range *range, const char *changes,
+                         tn__token *token);
+/* Makes a sequence of the steps as one schedule; as operations if a device has
  * queues, because schedules do not support queues. */
-tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
-                          uint32_t n, uint32_t train);
+tn_code tn__sequence_make(tn__sequence *sequence, const tn__step_range *range);
 
 tn_code tn__sequence_push(const tn_program *p, const tn__sequence *sequence);
 /* Pushes a part of a sequence: its operations that begin a run, then those of
@@ -323,24 +340,21 @@ tn_code tn__device_steps_check(tn_program *p);
 tn_code tn__device_steps_copy(const tn__step *step, uint32_t train,
                               tn__token *token);
 
-/* capture.c: pushes one run of a sequence, steps [first, first + n), for a user
- * who wants recorded runs (tn_bind.flags). The first run goes step by step. The
- * second one records, unless there is a reason against it. Later ones launch
- * the recording. */
-tn_code tn__capture_push(tn_program *p, tn__sequence *sequence, uint32_t first,
-                         uint32_t n, uint32_t train);
+/* capture.c: pushes one run of a sequence. If tn_bind.flags asks for recorded
+ * runs, the first run goes step by step, the second one records, unless there
+ * is a reason against it, and later ones launch the recording. */
+tn_code tn__capture_push(tn__sequence *sequence, const tn__step_range *range);
 /* The caller pushes nothing any more. */
 void tn__capture_stop(const tn__sequence *sequence);
 /* Frees the recording; no run is pending. */
 void tn__capture_free(tn__sequence *sequence);
 
-/* Lists the accesses of `n` steps together, as those of one job. The caller
+/* Lists the accesses of the steps together, as those of one job. The caller
  * frees *access. */
-tn_code tn__part_list_uses(tn_program *p, uint32_t first, uint32_t n,
-                           uint32_t train, tn__access **access,
+tn_code tn__part_list_uses(const tn__step_range *range, tn__access **access,
                            uint32_t *n_access);
 /* Runs steps on the calling thread, ordered by the program's turn. */
-tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n, uint32_t train);
+tn_code tn__part_run(const tn__step_range *range);
 /* Plans the calls for a kind of run that is new for the program. */
 tn_code tn__calls_complete(tn_program *p, uint32_t train);
 /* Copies the parameters that tn__program_set has changed in `from`, a program
