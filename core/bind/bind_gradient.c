@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "binding.h"
+#include "gradient.h"
 
 static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "a program");

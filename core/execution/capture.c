@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "execution.h"
 #include "iteration.h"
 
 enum {                /* tn__capture.state */

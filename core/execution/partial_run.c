@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "execution.h"
 #include "fused.h"
 
 /* A run of some steps on the calling thread, ordered by the program's turn. */

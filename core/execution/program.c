@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "execution.h"
 #include "fused.h"
 #include "iteration.h"
 

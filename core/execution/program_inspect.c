@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "execution.h"
 #include "fused.h"
 
 /* ------------------------------------------------------------------- stats */

@@ -18,6 +18,14 @@
 
 #include "graph.h"
 
+/* ------------------------------------------------------------------ public */
+
+tn_code tn__graph_apply(const tn_graph *graph, const char *const *passes,
+                        size_t n, tn_graph **out);
+tn_code tn__pass_at(tn__registry *registry, size_t index, tn_pass_info *out);
+/* The table of the extension TN_PASS_EXTENSION for plugins (rewrite.c). */
+extern const tn_passes tn__passes_table;
+
 /* -------------------------------------------------------------------- lists */
 
 /* One pass of a list of passes: a built-in pass, or a pass of a plugin. */
