@@ -4,7 +4,8 @@
  *
  * files:
  *   program.c          lifetime and runs
- *   segments.c         ranges of steps as jobs; sequence.c pushes them
+ *   segments.c         ranges of steps as jobs (segments.h)
+ *   sequence.c         pushes the jobs
  *   step_run.c         the loop over steps; iteration.c runs a loop's steps
  *   capture.c          runs that a device records and launches again
  *   partial_run.c      runs that stop on the way, and monitors

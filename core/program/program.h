@@ -22,6 +22,7 @@
  *
  *   program.c          lifetime, runs, queries
  *   segments.c         steps as jobs of one schedule, or as operations
+ *                      (segments.h)
  *   sequence.c         pushes them
  *   device_steps.c     steps on devices with queues
  *   capture.c          runs that a device records and launches again
