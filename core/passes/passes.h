@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * passes.h: passes by name, and the graphs that they rewrite. Used inside of
- * core/passes and core/bind, except the table of tenon/draft/pass.h.
+ * core/passes and core/program_bind, except the table of tenon/draft/pass.h.
  *
  * files:
  *   passes.c      finds, checks and runs the passes of a list of names

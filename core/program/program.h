@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * program.h: a program, which is a graph that is ready to run. The folders
- * core/program, core/execution and core/bind share it.
+ * core/program, core/execution and core/program_bind share it.
  *
  * program_bind.c goes through these stations, each a function of its file:
  *

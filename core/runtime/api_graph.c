@@ -2,7 +2,7 @@
  * api_graph.c: the functions of graph.h about graphs and programs. Each checks
  * its arguments and calls the folders of graphs and programs.
  */
-#include "bind.h"
+#include "program_bind.h"
 #include "gradient.h"
 #include "json.h"
 #include "passes.h"

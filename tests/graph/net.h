@@ -7,7 +7,7 @@
 
 #include <criterion/criterion.h>
 
-#include "bind.h"
+#include "program_bind.h"
 #include "fixture.h"
 #include "gradient.h"
 #include "json.h"

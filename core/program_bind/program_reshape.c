@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "bind.h"
+#include "program_bind.h"
 
 /* The state of binding a program again for new shapes. */
 typedef struct reshaping {

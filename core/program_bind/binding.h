@@ -5,7 +5,7 @@
 #ifndef TENON_GRAPH_BINDING_H_
 #define TENON_GRAPH_BINDING_H_
 
-#include "bind.h"
+#include "program_bind.h"
 #include "passes.h"
 
 typedef struct tn__binding {
