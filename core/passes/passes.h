@@ -4,8 +4,8 @@
  *
  * files:
  *   passes.c      finds, checks and runs the passes of a list of names
- *   rewrite.c     the functions of tenon/draft/pass.h; one run of a plugin's
- * pass reorder.c     makes a valid graph of the result, or a message
+ *   rewrite.c     the functions of tenon/draft/pass.h; runs a plugin's pass
+ *   reorder.c     makes a valid graph of the result, or a message
  *   pass_inner.c  the same for the graphs of nodes
  *
  * A pass works in place on a private copy of a graph. It adds nodes at the end,
