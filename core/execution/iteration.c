@@ -80,7 +80,7 @@ static tn_code begin_step(const loop_run *r, int64_t t) {
 }
 
 static tn_array *get_head_array(const tn_program *p, uint32_t i) {
-  return p->values[tn__entry_id(p->graph, p->heads[i])].array;
+  return p->values[tn__entry_id(p->graph, p->heads.v[i])].array;
 }
 
 /* Writes head number `head` of the step program into element `t` of output

@@ -79,10 +79,10 @@ static tn_code add_operation(making *m, const tn__job *job) {
 
 static tn_code make_begin_operations(making *m) {
   tn_program *p = m->p;
-  for (size_t i = 0; i < p->plan.n_pools; ++i) {
-    if (!p->pools[i]) continue;
+  for (size_t i = 0; i < p->memory.plan.n_pools; ++i) {
+    if (!p->memory.pools[i]) continue;
     const tn__access access[] = {{&p->turn, TN__READ, 0},
-                                 {&p->pools[i]->var, TN__OVERWRITE, 0}};
+                                 {&p->memory.pools[i]->var, TN__OVERWRITE, 0}};
     const tn__job job = {.name = "a program takes its memory",
                          .run = begin_run,
                          .arg = p,
@@ -90,7 +90,7 @@ static tn_code make_begin_operations(making *m) {
                          .access = access,
                          .n_access = 2,
                          .flags = TN__JOB_SMALL,
-                         .queue = p->pools[i]->device->compute};
+                         .queue = p->memory.pools[i]->device->compute};
     TN__TRY(add_operation(m, &job));
   }
   m->sequence->n_begins = m->sequence->n_operations;
@@ -101,7 +101,7 @@ static tn_code make_operations(making *m) {
   tn_program *p = m->p;
   tn__segment_run *segments = m->sequence->segments;
   const size_t bytes =
-      (p->plan.n_pools + m->n_segments + 1) * sizeof(tn__operation *);
+      (p->memory.plan.n_pools + m->n_segments + 1) * sizeof(tn__operation *);
   m->sequence->operations = tn__zalloc(p->env, bytes);
   if (!m->sequence->operations)
     return tn__fail_memory(bytes, "the operations of a program");

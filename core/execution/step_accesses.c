@@ -142,8 +142,8 @@ static tn_code acquire_range(tn__access_list *a, size_t begin, size_t end,
 /* Number of bytes of all pools before the pool of a device. */
 static size_t get_pool_offset(const tn_program *p, int32_t device) {
   size_t at = 0;
-  for (size_t i = 0; p->plan.pools[i].device != device; ++i)
-    at += p->plan.pools[i].bytes;
+  for (size_t i = 0; p->memory.plan.pools[i].device != device; ++i)
+    at += p->memory.plan.pools[i].bytes;
   return at;
 }
 
@@ -155,7 +155,7 @@ static tn_code acquire_output_memory(tn__access_list *a, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i) {
     const tn__plan_place *place = tn__plan_place_of(p, step->out[i]);
     if (!place || place->storage < 0) continue;
-    const tn__plan_storage *storage = &p->plan.storages[place->storage];
+    const tn__plan_storage *storage = &p->memory.plan.storages[place->storage];
     const bool adds = p->values[step->out[i]].request == TN_REQ_ADD;
     mine = get_entry_var(p, step->out[i]);
     const size_t at = get_pool_offset(p, storage->device) + storage->offset;
@@ -169,7 +169,7 @@ static tn_code acquire_output_memory(tn__access_list *a, const tn__step *step) {
     mode = get_access_mode(p, step->out[0]);
   }
   const size_t at = get_pool_offset(p, tn__device_number(p, step->device)) +
-                    p->plan.workspaces[step->id];
+                    p->memory.plan.workspaces[step->id];
   return mine ? acquire_range(a, at, at + step->reserved, mine, mode) : TN_OK;
 }
 
@@ -220,9 +220,9 @@ tn_code tn__accesses_add_queued(tn__access_list *a, const tn__step *step) {
 
 tn_code tn__accesses_add_pools(tn__access_list *a, uint32_t turn) {
   TN__TRY(add_access(a, &a->p->turn, turn));
-  for (size_t i = 0; i < a->p->plan.n_pools; ++i)
-    if (a->p->pools[i])
-      TN__TRY(add_access(a, &a->p->pools[i]->var, TN__OVERWRITE));
+  for (size_t i = 0; i < a->p->memory.plan.n_pools; ++i)
+    if (a->p->memory.pools[i])
+      TN__TRY(add_access(a, &a->p->memory.pools[i]->var, TN__OVERWRITE));
   return TN_OK;
 }
 

@@ -138,21 +138,58 @@ typedef struct tn__visible_arrays {
   uint32_t n;
 } tn__visible_arrays;
 
-struct tn_program {
-  tn__caller *caller;
-  const tn__env *env;      /* kept alive */
-  _Atomic int32_t n_holds; /* number of holds on the program: one of its owner,
-                              one of each schedule */
-  tn__device *device;      /* the default device */
-  tn__device **devices;    /* all devices of the program, by the planner's
-                              numbers */
+/* The arguments of a program: variables of the user's graph. */
+typedef struct tn__arguments {
+  tn_entry *v; /* arguments, then states */
+  uint32_t n;  /* without the states */
+  uint32_t n_states;
+} tn__arguments;
+
+/* The heads of a program. */
+typedef struct tn__heads {
+  tn_entry *v;
+  uint32_t n;
+  uint8_t *lent; /* for each head: true if the user passed its array */
+  uint8_t *late; /* for each head: true if the program writes it into the array
+                    of an argument, so after all readers of the argument */
+} tn__heads;
+
+/* The gradients that a backward run computes, and those that it needs. */
+typedef struct tn__gradients {
+  tn_entry *v;       /* for each argument and state; TN_ENTRY_NONE: none */
+  tn_entry *weights; /* for each head: the variable of its output gradient;
+                        TN_ENTRY_NONE: none */
+  uint8_t *losses;   /* for each head: tn__loss */
+} tn__gradients;
+
+/* The devices of a program. */
+typedef struct tn__placement {
+  tn__device *device;   /* the default device */
+  tn__device **devices; /* all devices, by the planner's numbers */
   uint32_t n_devices;
   /* for each node of the graph its device; NULL: all are on the default device.
    * A copy between devices may follow its reader in the list of nodes, so use
    * the order of tn__order_make */
   tn__device **where;
+} tn__placement;
+
+/* The memory of a program. */
+typedef struct tn__memory {
+  tn__memory_plan plan;
+  tn__block **pools; /* plan.n_pools, retained; NULL for an empty one */
+  tn__vec rooms;     /* of tn__block *: workspaces that are not in the plan */
+  bool planned;      /* `plan` exists */
+  bool least;        /* no other choice of recomputed steps needs less memory */
+  bool wide;         /* the plan adds no waits between steps */
+} tn__memory;
+
+struct tn_program {
+  tn__caller *caller;
+  const tn__env *env;      /* kept alive */
+  _Atomic int32_t n_holds; /* number of holds on the program: one of its owner,
+                              one of each schedule */
+  tn__placement placement;
   tn__vec shapes;   /* of tn_array *: see tn__arrays_make */
-  tn__vec rooms;    /* of tn__block *: workspaces that are not in the plan */
   bool queued;      /* at least one of its devices has queues */
   bool settled;     /* its owner has released it and waited for all runs */
   tn_graph *graph;  /* owned */
@@ -164,23 +201,10 @@ struct tn_program {
   uint32_t n_forward; /* steps; the others are backward */
   tn__step **steps;
   uint32_t n_steps;
-  tn_entry *heads;
-  tn_entry *weights; /* variables for the output gradients, or NULL */
-  uint8_t *losses;   /* n_heads: tn__loss */
-  uint8_t *lent;     /* n_heads: the user passed its array */
-  uint8_t *late;     /* for each head: true if the program writes it into the
-                        array of an argument, so after all readers of the
-                        argument */
-  uint32_t n_heads;
-  uint32_t n_arguments; /* arguments, then states */
-  uint32_t n_states;
-  tn_entry *arguments;
-  tn_entry *gradients; /* n_arguments; TN_ENTRY_NONE: none */
-  tn__block **pools;   /* plan.n_pools, retained; NULL for an empty one */
-  tn__memory_plan plan;
-  bool planned;
-  bool least; /* no other choice of recomputed steps needs less memory */
-  bool wide;  /* the plan adds no waits between steps */
+  tn__arguments arguments;
+  tn__heads heads;
+  tn__gradients gradients;
+  tn__memory memory;
   tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
   tn__sequence backward;
   tn__sequence single[3]; /* one sequence for each of forward[2] and the
@@ -201,7 +225,7 @@ struct tn_program {
   uint32_t n_signals;
 };
 
-enum { /* tn__loss of a head */
+enum { /* tn__loss of a head: tn__gradients.losses */
        TN__LOSS_NOT = 0,
        TN__LOSS = 1,     /* the head is a loss: its output gradient is ones if
                             the user passes none */
@@ -219,7 +243,7 @@ static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
 tn_code tn__placement_label(tn_program *p);
 /* The device of a node. */
 static inline tn__device *tn__node_device(const tn_program *p, uint32_t node) {
-  return p->where ? p->where[node] : p->device;
+  return p->placement.where ? p->placement.where[node] : p->placement.device;
 }
 /* The planner's number of a device. */
 int32_t tn__device_number(const tn_program *p, const tn__device *device);
@@ -271,7 +295,7 @@ tn_code tn__steps_fuse(tn_program *p);
 static inline const tn__plan_place *tn__plan_place_of(const tn_program *p,
                                                       uint32_t entry) {
   const uint32_t place = p->values[entry].place;
-  return place == TN_NONE ? NULL : &p->plan.places[place];
+  return place == TN_NONE ? NULL : &p->memory.plan.places[place];
 }
 /* alias.c: returns the input of a forward or BACKWARD call that output `i`
  * equals, so that the plan may put both into one place; TN_NONE: none. */

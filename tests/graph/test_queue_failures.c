@@ -236,7 +236,7 @@ Test(queue_failure, a_run_that_has_not_begun_overwrites_nothing) {
   how.request = TN_REQ_NULL;
   how.shared = p;
   OK(tn__program_bind(g, &how, &other));
-  cr_assert_eq(other->pools[0], p->pools[0]);
+  cr_assert_eq(other->memory.pools[0], p->memory.pools[0]);
   /* Everything except the push. */
   OK(tn__calls_complete(other, 1));
   const tn__step_range all = tn__range_forward(other, 1);
