@@ -121,7 +121,6 @@ tn_code tn__bind_set_arguments(const tn__user_options *options,
 }
 
 tn_code tn__bind_set_outputs(const tn_bind *how, tn_program *p) {
-  const bool compat = how->plan >= TN_PLAN_COMPAT;
   for (uint32_t i = 0; i < p->heads.n; ++i) {
     char name[TN__ENTRY_TEXT];
     const uint32_t entry = tn__entry_id(p->graph, p->heads.v[i]);
@@ -136,7 +135,6 @@ tn_code tn__bind_set_outputs(const tn_bind *how, tn_program *p) {
     TN__TRY(check_array_device(p, entry, array, name, "output"));
     TN__TRY(tn__value_check(p, entry, array, name));
     p->values[entry].flags |= TN__ENTRY_HEAD;
-    if (compat && !array) continue; /* the compat planner counts them */
     TN__TRY(set_entry_array(p, p->heads.v[i], array));
   }
   return TN_OK;

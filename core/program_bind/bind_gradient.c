@@ -114,8 +114,7 @@ static tn_code make_output_gradients(tn_program *p, tn_entry *heads,
 
 /* ---------------------------------------------------------------- gradients */
 
-static tn_code make_gradients(tn__requests *requests, bool compat,
-                              tn_program *p) {
+static tn_code make_gradients(tn__requests *requests, tn_program *p) {
   const size_t room = (size_t)p->heads.n + 1;
   tn_entry *heads = tn__arena_alloc(&p->arena, room * sizeof *heads);
   tn_entry *weights = tn__arena_alloc(&p->arena, room * sizeof *weights);
@@ -131,7 +130,7 @@ static tn_code make_gradients(tn__requests *requests, bool compat,
                 .of = of,
                 .n_heads = n,
                 .n_of = requests->n},
-      .flags = TN__GRADIENT_INFERRED | (compat ? TN__GRADIENT_COMPAT : 0),
+      .flags = TN__GRADIENT_INFERRED,
       .optional = 1};
   return tn__graph_gradient(p->graph, &spec, requests->computed);
 }
@@ -214,7 +213,7 @@ tn_code tn__bind_copy_gradients(const tn__requests *requests, tn_program *p) {
   return TN_OK;
 }
 
-tn_code tn__bind_gradients(tn__requests *requests, bool compat, tn_program *p) {
+tn_code tn__bind_gradients(tn__requests *requests, tn_program *p) {
   if (requests->n == 0) return TN_OK;
   for (uint32_t i = 0; i < p->heads.n; ++i)
     if (p->heads.late[i])
@@ -223,7 +222,7 @@ tn_code tn__bind_gradients(tn__requests *requests, bool compat, tn_program *p) {
                       "requested gradients may still read; put the "
                       "gradients into the graph (tn_graph_gradient)",
                       i);
-  TN__TRY(make_gradients(requests, compat, p));
+  TN__TRY(make_gradients(requests, p));
   TN__TRY(tn__bind_copy_gradients(requests, p));
   return tn__graph_infer_more(p->graph);
 }

@@ -46,7 +46,7 @@ static tn_code list_all_visible_arrays(tn_program *p) {
 
 static tn_code check_options(const tn_bind *how, const tn_graph *graph) {
   TN__TRY(tn__bind_request_check(how->request, "tn_bind.request"));
-  if (how->plan > TN_PLAN_COMPAT_SHARE)
+  if (how->plan > TN_PLAN_NONE)
     return tn__fail(TN_INVALID, "tn_bind.plan: there is no plan %u", how->plan);
   if (how->n_outputs > graph->n_heads)
     return tn__fail(TN_INVALID, "%zu outputs were given for %zu heads",
@@ -83,7 +83,6 @@ static tn_code infer_graph(const tn__pass_list *passes,
  * p->steps and p->values, then p->memory. */
 static tn_code run_stations(const tn_graph *graph, const tn_bind *how,
                             tn__pass_list *passes, tn_program *p) {
-  const bool compat = how->plan >= TN_PLAN_COMPAT;
   tn__arena *arena = &p->arena;
   tn__arguments *arguments = &p->arguments;
   tn__heads *heads = &p->heads;
@@ -105,7 +104,7 @@ static tn_code run_stations(const tn_graph *graph, const tn_bind *how,
   TN__TRY(
       tn__bind_find_requests(p->graph, arguments, &options, arena, &requests));
   TN__TRY(tn__bind_results_check(p->graph, arguments, &options, &requests));
-  TN__TRY(tn__bind_gradients(&requests, compat, p));
+  TN__TRY(tn__bind_gradients(&requests, p));
   TN__TRY(tn__bind_passes_after(passes, &options, &requests, p));
   TN__TRY(tn__placement_make(&requests, p));
 

@@ -96,7 +96,7 @@ tn_code tn__bind_list_gradients(const tn__arguments *arguments,
                                 tn__gradients *out);
 /* Adds the nodes of the requested gradients and of output gradients to
  * p->graph. Sets p->gradients and requests->computed. */
-tn_code tn__bind_gradients(tn__requests *requests, bool compat, tn_program *p);
+tn_code tn__bind_gradients(tn__requests *requests, tn_program *p);
 /* Makes each gradient an entry that no other gradient or head has, with a copy
  * where necessary. Sets p->gradients. */
 tn_code tn__bind_copy_gradients(const tn__requests *requests, tn_program *p);

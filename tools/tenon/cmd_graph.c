@@ -152,11 +152,7 @@ static const struct {
   const char *name;
   uint32_t plan;
   bool detailed;
-} plans[] = {{"default", TN_PLAN_DEFAULT, true},
-             {"none", TN_PLAN_NONE, false},
-             {"compat", TN_PLAN_COMPAT, true},
-             {"compat in-place", TN_PLAN_COMPAT_INPLACE, false},
-             {"compat sharing", TN_PLAN_COMPAT_SHARE, false}};
+} plans[] = {{"default", TN_PLAN_DEFAULT, true}, {"none", TN_PLAN_NONE, false}};
 
 enum { N_PLANS = sizeof plans / sizeof plans[0] };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_block.c: the pool of blocks of the compat mode. A free block goes whole
+ * plan_block.c: the pool of blocks of the old planner. A free block goes whole
  * to one later request. Free blocks are sorted by size, so that a request finds
  * its candidates by binary search.
  */
 #include <string.h>
 
-#include "planning.h"
+#include "compat.h"
 
 typedef struct plan_block {
   size_t bytes;
@@ -13,7 +13,7 @@ typedef struct plan_block {
   uint32_t colour; /* of the node that freed it */
 } plan_block;
 
-struct tn__plan_blocks {
+struct compat_blocks {
   plan_block *blocks;
   size_t n_blocks;
   uint32_t *free; /* by size; of equal ones, in the order in which they were
@@ -22,9 +22,9 @@ struct tn__plan_blocks {
   uint32_t range;
 };
 
-tn_code tn__plan_blocks_create(tn__arena *arena, size_t capacity,
-                               uint32_t range, tn__plan_blocks **out) {
-  tn__plan_blocks *pool = *out = tn__arena_alloc(arena, sizeof *pool);
+tn_code compat_blocks_create(tn__arena *arena, size_t capacity, uint32_t range,
+                             compat_blocks **out) {
+  compat_blocks *pool = *out = tn__arena_alloc(arena, sizeof *pool);
   if (pool != NULL) {
     pool->blocks = tn__arena_alloc(arena, capacity * sizeof *pool->blocks);
     pool->free = tn__arena_alloc(arena, capacity * sizeof *pool->free);
@@ -37,7 +37,7 @@ tn_code tn__plan_blocks_create(tn__arena *arena, size_t capacity,
 
 /* Returns the position of the first free block of at least `bytes`; n_free if
  * there is none. */
-static size_t find_size(const tn__plan_blocks *pool, size_t bytes) {
+static size_t find_size(const compat_blocks *pool, size_t bytes) {
   size_t low = 0, high = pool->n_free;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
@@ -49,15 +49,15 @@ static size_t find_size(const tn__plan_blocks *pool, size_t bytes) {
   return low;
 }
 
-static bool is_match(const tn__plan_blocks *pool, size_t at, int32_t device,
+static bool is_match(const compat_blocks *pool, size_t at, int32_t device,
                      uint32_t colour) {
   const plan_block *candidate = &pool->blocks[pool->free[at]];
   return candidate->device == device && candidate->colour == colour;
 }
 
 /* Returns a position among the free blocks, or n_free. */
-static size_t find_free(const tn__plan_blocks *pool, int32_t device,
-                        size_t bytes, uint32_t colour) {
+static size_t find_free(const compat_blocks *pool, int32_t device, size_t bytes,
+                        uint32_t colour) {
   size_t most = 0;
   if (!tn__mul(bytes, pool->range, &most)) most = SIZE_MAX;
   const size_t middle = find_size(pool, bytes);
@@ -70,8 +70,8 @@ static size_t find_free(const tn__plan_blocks *pool, int32_t device,
   return pool->n_free;
 }
 
-uint32_t tn__plan_blocks_request(tn__plan_blocks *pool, int32_t device,
-                                 size_t bytes, uint32_t colour) {
+uint32_t compat_blocks_request(compat_blocks *pool, int32_t device,
+                               size_t bytes, uint32_t colour) {
   const size_t at =
       pool->range == 0 ? pool->n_free : find_free(pool, device, bytes, colour);
   if (at == pool->n_free) {
@@ -86,7 +86,7 @@ uint32_t tn__plan_blocks_request(tn__plan_blocks *pool, int32_t device,
   return found;
 }
 
-void tn__plan_blocks_free(tn__plan_blocks *pool, uint32_t b, uint32_t colour) {
+void compat_blocks_free(compat_blocks *pool, uint32_t b, uint32_t colour) {
   const size_t bytes = pool->blocks[b].bytes;
   const size_t at =
       bytes == SIZE_MAX ? pool->n_free : find_size(pool, bytes + 1);
@@ -97,14 +97,14 @@ void tn__plan_blocks_free(tn__plan_blocks *pool, uint32_t b, uint32_t colour) {
   pool->blocks[b].colour = colour;
 }
 
-size_t tn__plan_blocks_count(const tn__plan_blocks *pool) {
+size_t compat_blocks_count(const compat_blocks *pool) {
   return pool->n_blocks;
 }
 
-size_t tn__plan_blocks_bytes(const tn__plan_blocks *pool, uint32_t b) {
+size_t compat_blocks_bytes(const compat_blocks *pool, uint32_t b) {
   return pool->blocks[b].bytes;
 }
 
-int32_t tn__plan_blocks_device(const tn__plan_blocks *pool, uint32_t b) {
+int32_t compat_blocks_device(const compat_blocks *pool, uint32_t b) {
   return pool->blocks[b].device;
 }

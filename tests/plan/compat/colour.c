@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * colour.c: colours nodes for the compat mode. The nodes of one long path run
+ * colour.c: colours nodes for the old planner. The nodes of one long path run
  * one after the other in any case. If blocks are reused only among them, no
  * node waits for memory.
  */
-#include "planning.h"
+#include "compat.h"
 
 /* worth: by node, 1 until it has a colour. best: by node, the worth of the best
  * path that begins at it. next: by node, the second node of that path. */
@@ -59,8 +59,8 @@ static void colour_nodes(paths *p, uint32_t n_colours, uint32_t *colour) {
     if (colour[n] == n_colours) colour[n] = c;
 }
 
-tn_code tn__plan_colour_nodes(const tn__plan_net *net, tn__arena *arena,
-                              uint32_t n, uint32_t **out) {
+tn_code compat_colour_nodes(const tn__plan_net *net, tn__arena *arena,
+                            uint32_t n, uint32_t **out) {
   const size_t nodes = net->n_nodes;
   uint32_t *writer = tn__arena_alloc(arena, net->n_entries * sizeof *writer);
   uint32_t *four = tn__arena_alloc(arena, 4 * nodes * sizeof *four);
