@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   for (int64_t b = blockIdx.x; b < nn_count_channel_blocks(c); b += gridDim.x) {
     const nn_piece_part part = nn_locate_piece_part(c, b);
     const nn_sum_pair pair = nn_batch_measure_piece<T, N>(a, c, part, folded);
-    nn_store_sums(a.at[MOMENTS], c, part, pair);
+    nn_store_piece_sums(a.at[MOMENTS], c, part, pair);
   }
 }
 
@@ -306,9 +306,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const nn_piece_part part = nn_locate_piece_part(c, b);
     const nn_batch_values known =
         nn_batch_load_saved_values<T>(a, v, part, folded);
-    nn_store_sums(a.at[SUMS], c, part,
-                  nn_batch_sum_piece<T, N>(
-                      a, c, part, (nn_compute_type<T>)known.mean, folded));
+    nn_store_piece_sums(
+        a.at[SUMS], c, part,
+        nn_batch_sum_piece<T, N>(a, c, part, (nn_compute_type<T>)known.mean,
+                                 folded));
   }
 }
 

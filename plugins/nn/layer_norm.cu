@@ -274,8 +274,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
           by_gamma += term.head * term.normal;
         });
     const nn_sum_pair both = {(double)by_gamma, (double)by_beta};
-    nn_store_sums(a.at[SUMS], p, part,
-                  tn_cuda_reduce(folded, both, nn_add_sum_pairs(), p.lanes));
+    nn_store_piece_sums(
+        a.at[SUMS], p, part,
+        tn_cuda_reduce(folded, both, nn_add_sum_pairs(), p.lanes));
   }
 }
 

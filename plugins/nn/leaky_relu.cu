@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         });
     const nn_sum_pair all = {
         tn_cuda_reduce(folded, (double)sum, tn_cuda_plus(), c.lanes), 0};
-    nn_store_sums(a.at[SUMS], c, part, all);
+    nn_store_piece_sums(a.at[SUMS], c, part, all);
   }
 }
 

@@ -144,10 +144,11 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Returns the gradient that window `o`, which is number i, contributes to the
- * element at `place`. All its loads are independent. */
+/* Returns the gradient that one window contributes to the element at `place`.
+ * `o` has the window's indices in its image, i its number among the windows of
+ * all images. All loads are independent. */
 template <class T, class S>
-__device__ __forceinline__ nn_compute_type<T> nn_pool_read_gradient(
+__device__ __forceinline__ nn_compute_type<T> nn_pool_read_window_gradient(
     const nn_pool_arrays &a, const nn_pool_view &v,
     const nn_pool_index<typename S::index> &o, int64_t i,
     typename S::index place) {
@@ -194,7 +195,7 @@ __device__ __forceinline__ nn_compute_type<T> nn_pool_sum_gradients(
   for (o.d[0] = w.begin[0]; o.d[0] < w.end[0]; ++o.d[0])
     for (o.d[1] = w.begin[1]; o.d[1] < w.end[1]; ++o.d[1])
       for (o.d[2] = w.begin[2]; o.d[2] < w.end[2]; ++o.d[2])
-        sum += nn_pool_read_gradient<T, S>(
+        sum += nn_pool_read_window_gradient<T, S>(
             a, v, o, first + nn_pool_join_index<S>(v.by_out, o), place);
   return sum;
 }
@@ -215,7 +216,7 @@ __device__ __forceinline__ nn_compute_type<T> nn_pool_sum_few_gradients(
                                  w.begin[1] + (k >> 1 & 1),
                                  w.begin[2] + (k & 1)}};
     if (o.d[0] < w.end[0] && o.d[1] < w.end[1] && o.d[2] < w.end[2])
-      sum += nn_pool_read_gradient<T, S>(
+      sum += nn_pool_read_window_gradient<T, S>(
           a, v, o, first + nn_pool_join_index<S>(v.by_out, o), place);
   }
   return sum;
