@@ -231,9 +231,9 @@ static inline uint64_t nn_count_sum_bytes(const nn_channels &v) {
 }
 
 /* Returns the array of sums in a workspace. */
-static inline tn_cuda_array nn_make_sums_array(void *room,
+static inline tn_cuda_array nn_make_sums_array(void *memory,
                                                const nn_channels &v) {
-  return tn_cuda_room(room, TN_F64, 2 * v.pieces * v.length);
+  return tn_cuda_room(memory, TN_F64, 2 * v.pieces * v.length);
 }
 
 #endif /* NN_CHANNELS_CUH_ */

@@ -154,11 +154,11 @@ __device__ __forceinline__ nn_compute_type<T> nn_pool_read_window_gradient(
     typename S::index place) {
   typedef typename S::index I;
   typedef nn_compute_type<T> C;
-  const C head = nn_load_element<T>(a.at[HEAD], i);
+  const C out_gradient = nn_load_element<T>(a.at[HEAD], i);
   if (v.kind == NN_POOL_MAX)
-    return ((const I *)a.at[CHOSEN].data)[i] == place ? head : (C)0;
-  if (v.kind != NN_POOL_AVG) return head;
-  return head / (C)nn_pool_count_elements<S>(v, o);
+    return ((const I *)a.at[CHOSEN].data)[i] == place ? out_gradient : (C)0;
+  if (v.kind != NN_POOL_AVG) return out_gradient;
+  return out_gradient / (C)nn_pool_count_elements<S>(v, o);
 }
 
 /* Returns the range of windows that contain an element. */
@@ -255,8 +255,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         return nn_load_element<T>(a.at[HEAD],
                                   tn_cuda_quotient(i, v.by_in_size));
       },
-      [&](int64_t i, C head) {
-        nn_store_element<T>(a.at[TO], i, head / share);
+      [&](int64_t i, C out_gradient) {
+        nn_store_element<T>(a.at[TO], i, out_gradient / share);
       });
 }
 
@@ -272,7 +272,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
        g += gridDim.x) {
     const nn_line line = nn_locate_line(v.lines, g);
     const bool inside = line.end > 0;
-    const C head = inside ? nn_load_element<T>(a.at[HEAD], line.number) : (C)0;
+    const C out_gradient =
+        inside ? nn_load_element<T>(a.at[HEAD], line.number) : (C)0;
     const C largest =
         inside ? nn_load_element<T>(a.at[OUT], line.number) : (C)0;
     int64_t chosen = v.lines.length;
@@ -284,7 +285,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     }
     chosen = tn_cuda_reduce(part, chosen, tn_cuda_least(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step)
-      nn_store_element<T>(a.at[TO], line.at + k, k == chosen ? head : (C)0);
+      nn_store_element<T>(a.at[TO], line.at + k,
+                          k == chosen ? out_gradient : (C)0);
   }
 }
 
