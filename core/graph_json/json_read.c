@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gradient.h"
 #include "json.h"
 
 /* ---------------------------------------------------------------- messages */

@@ -100,8 +100,9 @@ static bool is_better_fused(const tn__step *first) {
 /* Tests whether the step writes into the array of an argument, so that it must
  * follow all readers of the argument. */
 static bool must_be_late(const tn_program *p, const tn__step *step) {
-  for (uint32_t i = 0; i < p->n_heads; ++i)
-    if (p->late[i] && tn__entry_id(p->graph, p->heads[i]) == step->out[0])
+  for (uint32_t i = 0; i < p->heads.n; ++i)
+    if (p->heads.late[i] &&
+        tn__entry_id(p->graph, p->heads.v[i]) == step->out[0])
       return true;
   return false;
 }

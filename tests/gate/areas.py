@@ -20,7 +20,7 @@ import textwrap
 
 # Folders whose tests are in the suite of another.
 WITHIN = {
-    "bind": "graph", "execution": "graph", "gradient": "graph",
+    "execution": "graph", "gradient": "graph", "program_bind": "graph",
     "binding": "bindings", "call": "ndarray", "files": "exchange",
     "graph_json": "graph", "passes": "graph", "program": "graph",
     "choice": "registry", "fields": "registry", "loading": "registry",

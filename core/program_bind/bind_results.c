@@ -25,7 +25,7 @@ static int compare_blocks(const void *a, const void *b) {
 static size_t list_results(const tn__binding *b, result *to) {
   const tn_program *p = b->p;
   size_t n = 0;
-  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
+  for (uint32_t i = 0; i < p->arguments.n + p->arguments.n_states; ++i) {
     const tn_argument *given = b->given[i];
     if (given && given->array) to[n++] = (result){given->array, i, ARGUMENT};
     if (given && given->gradient && tn__bind_request(b, i) != TN_REQ_NULL)
@@ -45,7 +45,7 @@ static const char *get_result_name(const tn__binding *b, const result *r,
   }
   (void)snprintf(text, TN__ENTRY_TEXT + 32, "%s`%s`",
                  r->what == GRADIENT ? "the gradient of " : "",
-                 tn__node_at(graph, b->p->arguments[r->index].node)->name);
+                 tn__node_at(graph, b->p->arguments.v[r->index].node)->name);
   return text;
 }
 
@@ -69,8 +69,8 @@ static bool may_overlap(const result *x, const result *y) {
 
 tn_code tn__bind_results_check(const tn__binding *b) {
   const tn_program *p = b->p;
-  const size_t most =
-      2 * ((size_t)p->n_arguments + p->n_states) + b->how->n_outputs + 1;
+  const size_t most = 2 * ((size_t)p->arguments.n + p->arguments.n_states) +
+                      b->how->n_outputs + 1;
   result *list = tn__alloc(p->env, most * sizeof *list);
   if (!list) return tn__fail_memory(most * sizeof *list, "a program");
   const size_t n = list_results(b, list);

@@ -23,7 +23,7 @@ static void add_argument(argument_search *f, const tn__node *variable) {
   const tn__node *node = tn__map_get(&f->p->graph->names, variable->name);
   if (f->listed[variable->id]) return;
   f->listed[variable->id] = 1;
-  f->p->arguments[f->n++] = (tn_entry){node->id, 0};
+  f->p->arguments.v[f->n++] = (tn_entry){node->id, 0};
 }
 
 /* Adds variables that no head needs, but for which the user passes options. The
@@ -51,16 +51,16 @@ static tn_code find_arguments(const tn__binding *b, const tn_graph *graph) {
   const size_t most = n_arguments + n_states + b->how->n_arguments + 1;
   argument_search f = {.p = p, .graph = graph};
   f.listed = tn__arena_alloc(&p->arena, tn__n_nodes(graph) + (size_t)1);
-  p->arguments = tn__arena_alloc(&p->arena, most * sizeof *p->arguments);
-  if (p->arena.failed) return fail_memory(most * sizeof *p->arguments);
+  p->arguments.v = tn__arena_alloc(&p->arena, most * sizeof *p->arguments.v);
+  if (p->arena.failed) return fail_memory(most * sizeof *p->arguments.v);
   for (uint32_t i = 0; i < n_arguments; ++i)
     add_argument(&f, tn__node_at(graph, v[i].node));
   add_unneeded_arguments(&f, b->how, false);
-  p->n_arguments = f.n;
+  p->arguments.n = f.n;
   for (uint32_t i = n_arguments; i < n_arguments + n_states; ++i)
     add_argument(&f, tn__node_at(graph, v[i].node));
   add_unneeded_arguments(&f, b->how, true);
-  p->n_states = f.n - p->n_arguments;
+  p->arguments.n_states = f.n - p->arguments.n;
   return TN_OK;
 }
 
@@ -73,11 +73,11 @@ static tn_code begin_binding(tn__binding *b, const tn_graph *graph) {
   TN__TRY(tn__graph_copy(graph, &p->source));
   TN__TRY(tn__graph_flatten(graph, &p->graph));
   TN__TRY(find_arguments(b, graph));
-  p->heads =
+  p->heads.v =
       tn__arena_alloc(&p->arena, (graph->n_heads + 1) * sizeof(tn_entry));
   if (p->arena.failed) return fail_memory(graph->n_heads * sizeof(tn_entry));
-  p->n_heads = (uint32_t)graph->n_heads;
-  memcpy(p->heads, p->graph->heads, graph->n_heads * sizeof *p->heads);
+  p->heads.n = (uint32_t)graph->n_heads;
+  memcpy(p->heads.v, p->graph->heads, graph->n_heads * sizeof *p->heads.v);
   return tn__bind_alloc_lists(b);
 }
 
@@ -135,7 +135,7 @@ static tn_code run_stations(tn__binding *b, const tn_graph *graph) {
   TN__TRY(tn__bind_passes_before(b));
   TN__TRY(tn__bind_copy_heads(b));
   TN__TRY(tn__bind_mark_late(b));
-  TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
+  TN__TRY(tn__graph_heads_set(p->graph, p->heads.v, p->heads.n));
   TN__TRY(tn__placement_label(p));
   TN__TRY(b->passes.n > 0 ? tn__graph_infer_more(p->graph)
                           : tn__graph_infer(p->graph, b->known, b->n_known));
@@ -143,7 +143,7 @@ static tn_code run_stations(tn__binding *b, const tn_graph *graph) {
   TN__TRY(tn__bind_gradients(b));
   TN__TRY(tn__bind_passes_after(b));
   TN__TRY(tn__placement_make(b));
-  TN__TRY(tn__steps_make(p, p->gradients, p->n_arguments));
+  TN__TRY(tn__steps_make(p, p->gradients.v, p->arguments.n));
   TN__TRY(tn__bind_set_arguments(b));
   TN__TRY(tn__bind_init_states(b));
   TN__TRY(tn__bind_set_outputs(b));
@@ -164,21 +164,22 @@ static tn_code run_stations(tn__binding *b, const tn_graph *graph) {
 
 static tn_code find_device(tn_program *p, const tn_bind *how) {
   if (how->place.device_type == 0) {
-    p->device = p->env->cpu;
+    p->placement.device = p->env->cpu;
     return TN_OK;
   }
   return tn__device_find(p->env->cpu->devices, how->place.device_type,
-                         how->place.device_id, &p->device);
+                         how->place.device_id, &p->placement.device);
 }
 
 /* Number of bytes by which the memory plan exceeds the user's limit; 0 if
  * another choice of recomputed steps cannot help. The choice is made before
  * steps are fused, so its estimate may be too low or too high. */
 static uint64_t compute_excess(const tn_program *p) {
-  if (!p->planned || p->least || (p->how.flags & TN_BIND_NO_FUSE) != 0 ||
-      p->n_forward == p->n_steps || p->how.memory <= TN_MEMORY_MINIMAL)
+  if (!p->memory.planned || p->memory.least ||
+      (p->how.flags & TN_BIND_NO_FUSE) != 0 || p->n_forward == p->n_steps ||
+      p->how.memory <= TN_MEMORY_MINIMAL)
     return 0;
-  const uint64_t bytes = tn__memory_plan_bytes(&p->plan);
+  const uint64_t bytes = tn__memory_plan_bytes(&p->memory.plan);
   return bytes > p->how.memory ? bytes - p->how.memory : 0;
 }
 

@@ -51,14 +51,14 @@ static tn_code fill_initial_value(const tn_program *p, tn_array *to,
 
 tn_code tn__bind_init_states(tn__binding *b) {
   const tn_program *p = b->p;
-  if (p->n_states == 0) return TN_OK;
+  if (p->arguments.n_states == 0) return TN_OK;
   const size_t bytes = (tn__n_nodes(p->graph) + 1) * sizeof(const char *);
   const char **begin = tn__zalloc(p->env, bytes);
   if (!begin) return tn__fail_memory(bytes, "a program");
   tn_code rc = find_initials(p->graph, begin);
-  const uint32_t n = p->n_arguments + p->n_states;
-  for (uint32_t i = p->n_arguments; rc == TN_OK && i < n; ++i) {
-    const tn_entry state = p->arguments[i];
+  const uint32_t n = p->arguments.n + p->arguments.n_states;
+  for (uint32_t i = p->arguments.n; rc == TN_OK && i < n; ++i) {
+    const tn_entry state = p->arguments.v[i];
     if ((b->given[i] && b->given[i]->array) || !begin[state.node]) continue;
     rc = fill_initial_value(p, p->values[tn__entry_id(p->graph, state)].array,
                             begin[state.node]);

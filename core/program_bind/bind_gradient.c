@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "binding.h"
+#include "gradient.h"
 
 static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
@@ -12,7 +13,7 @@ static tn_code fail_memory(size_t bytes) {
 
 tn_req tn__bind_request(const tn__binding *b, uint32_t i) {
   const tn_argument *given = b->given[i];
-  const tn_sig *sig = tn__entry_sig(b->p->graph, b->p->arguments[i]);
+  const tn_sig *sig = tn__entry_sig(b->p->graph, b->p->arguments.v[i]);
   if (given && given->has_request) return given->request;
   return tn__dtype_is_float(sig->dtype) ? b->how->request : TN_REQ_NULL;
 }
@@ -26,8 +27,8 @@ static tn_code add_output_gradient(tn_program *p, uint32_t i) {
   char name[TN__ENTRY_TEXT], text[TN__ENTRY_TEXT];
   tn__node *node = NULL;
   (void)snprintf(name, sizeof name, "%.200s@weight",
-                 tn__entry_text(p->graph, p->heads[i], text));
-  const tn_sig sig = *tn__entry_sig(p->graph, p->heads[i]);
+                 tn__entry_text(p->graph, p->heads.v[i], text));
+  const tn_sig sig = *tn__entry_sig(p->graph, p->heads.v[i]);
   const tn__node_spec spec = {
       .kind = TN__NODE_VARIABLE,
       .n_out = 1,
@@ -36,7 +37,7 @@ static tn_code add_output_gradient(tn_program *p, uint32_t i) {
       .stem = "weight@",
       .known = &sig};
   TN__TRY(tn__node_add(p->graph, &spec, &node));
-  p->weights[i] = (tn_entry){node->id, 0};
+  p->gradients.weights[i] = (tn_entry){node->id, 0};
   return TN_OK;
 }
 
@@ -66,20 +67,20 @@ static bool is_loss(const tn_graph *graph, tn_entry entry) {
 static tn_code make_output_gradients(tn_program *p, tn_entry *heads,
                                      tn_entry *weights, size_t *n) {
   *n = 0;
-  for (uint32_t i = 0; i < p->n_heads; ++i) {
-    if (!tn__dtype_is_float(tn__entry_sig(p->graph, p->heads[i])->dtype))
+  for (uint32_t i = 0; i < p->heads.n; ++i) {
+    if (!tn__dtype_is_float(tn__entry_sig(p->graph, p->heads.v[i])->dtype))
       continue;
     TN__TRY(add_output_gradient(p, i));
-    if (is_loss(p->graph, p->heads[i])) p->losses[i] = TN__LOSS;
-    heads[*n] = p->heads[i];
-    weights[(*n)++] = p->weights[i];
+    if (is_loss(p->graph, p->heads.v[i])) p->gradients.losses[i] = TN__LOSS;
+    heads[*n] = p->heads.v[i];
+    weights[(*n)++] = p->gradients.weights[i];
   }
   return TN_OK;
 }
 
 static tn_code make_gradients(tn__binding *b) {
   tn_program *p = b->p;
-  const size_t room = p->n_heads + 1u;
+  const size_t room = p->heads.n + 1u;
   tn_entry *heads = tn__arena_alloc(&p->arena, room * sizeof *heads);
   tn_entry *weights = tn__arena_alloc(&p->arena, room * sizeof *weights);
   size_t n = 0;
@@ -123,8 +124,8 @@ static tn_code mark_entries(const tn__binding *b, uint8_t **out) {
     uint8_t *mark = &marks[tn__entry_id(graph, b->gradients[k])];
     *mark |= *mark & SLOPE ? READ : SLOPE;
   }
-  for (uint32_t i = 0; i < p->n_heads; ++i)
-    marks[tn__entry_id(graph, p->heads[i])] |= TAKEN;
+  for (uint32_t i = 0; i < p->heads.n; ++i)
+    marks[tn__entry_id(graph, p->heads.v[i])] |= TAKEN;
   *out = marks;
   return TN_OK;
 }
@@ -168,21 +169,21 @@ tn_code tn__bind_copy_gradients(tn__binding *b) {
   for (uint32_t k = 0; k < b->n_of; ++k) {
     tn_entry own = b->gradients[k];
     if (!can_use_entry_array(b, k, marks)) TN__TRY(make_own_entry(b, k, &own));
-    b->p->gradients[b->which[k]] = own;
+    b->p->gradients.v[b->which[k]] = own;
   }
   return TN_OK;
 }
 
 tn_code tn__bind_gradients(tn__binding *b) {
   tn_program *p = b->p;
-  for (uint32_t i = 0; i < p->n_arguments; ++i) {
+  for (uint32_t i = 0; i < p->arguments.n; ++i) {
     if (tn__bind_request(b, i) == TN_REQ_NULL) continue;
     b->which[b->n_of] = i;
-    b->of[b->n_of++] = p->arguments[i];
+    b->of[b->n_of++] = p->arguments.v[i];
   }
   if (b->n_of == 0) return TN_OK;
-  for (uint32_t i = 0; i < p->n_heads; ++i)
-    if (p->late[i])
+  for (uint32_t i = 0; i < p->heads.n; ++i)
+    if (p->heads.late[i])
       return tn__fail(TN_INVALID,
                       "head %u is to overwrite an argument, which the "
                       "requested gradients may still read; put the "

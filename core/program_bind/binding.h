@@ -5,8 +5,8 @@
 #ifndef TENON_GRAPH_BINDING_H_
 #define TENON_GRAPH_BINDING_H_
 
+#include "program_bind.h"
 #include "passes.h"
-#include "program.h"
 
 typedef struct tn__binding {
   tn_program *p;

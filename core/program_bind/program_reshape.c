@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "program.h"
+#include "program_bind.h"
 
 /* The state of binding a program again for new shapes. */
 typedef struct reshaping {
@@ -30,9 +30,9 @@ static bool keeps_array(const tn_sig *sig, const tn_array *array) {
 
 static void set_argument(reshaping *r, uint32_t i) {
   const tn_program *p = r->p;
-  const tn__node *node = tn__node_at(p->graph, p->arguments[i].node);
+  const tn__node *node = tn__node_at(p->graph, p->arguments.v[i].node);
   const tn__node *same = tn__map_get(&r->graph->names, node->name);
-  tn_array *array = p->values[tn__entry_id(p->graph, p->arguments[i])].array;
+  tn_array *array = p->values[tn__entry_id(p->graph, p->arguments.v[i])].array;
   const tn_sig *sig = tn__entry_sig(r->graph, (tn_entry){same->id, 0});
   tn_argument *to = &r->arguments[r->n++];
   to->name = node->name;
@@ -40,9 +40,9 @@ static void set_argument(reshaping *r, uint32_t i) {
   to->known = tn__sig_unknown();
   to->array = keeps_array(sig, array) ? array : NULL;
   if (!to->array) to->known = *sig;
-  if (tn__entry_is_none(p->gradients[i])) return;
+  if (tn__entry_is_none(p->gradients.v[i])) return;
   const tn__value *gradient =
-      &p->values[tn__entry_id(p->graph, p->gradients[i])];
+      &p->values[tn__entry_id(p->graph, p->gradients.v[i])];
   to->request = gradient->request;
   if (to->array) to->gradient = gradient->array;
 }
@@ -64,10 +64,10 @@ static void add_known_type(const tn_program *p, tn_known *known) {
  * contradicts the new facts. */
 static void set_known_sig(const reshaping *r, uint32_t i, tn_known *to) {
   const tn_program *p = r->p;
-  const tn__node *node = tn__node_at(p->graph, p->arguments[i].node);
+  const tn__node *node = tn__node_at(p->graph, p->arguments.v[i].node);
   const tn__node *same = tn__map_get(&r->graph->names, node->name);
   const tn_array *array =
-      p->values[tn__entry_id(p->graph, p->arguments[i])].array;
+      p->values[tn__entry_id(p->graph, p->arguments.v[i])].array;
   const tn_tensor *t = &array->tensor;
   *to =
       (tn_known){node->name, *tn__entry_sig(r->graph, (tn_entry){same->id, 0})};
@@ -82,7 +82,7 @@ static void set_known_sig(const reshaping *r, uint32_t i, tn_known *to) {
  * depend on both. */
 static tn_code infer_shapes(reshaping *r, const tn_known *known, size_t n) {
   const tn_program *p = r->p;
-  const uint32_t n_all = p->n_arguments + p->n_states;
+  const uint32_t n_all = p->arguments.n + p->arguments.n_states;
   const size_t most = (n > n_all ? n : n_all) + 1;
   TN__TRY(tn__graph_copy(p->source, &r->graph));
   tn_known *list = tn__alloc(p->env, most * sizeof *list);
@@ -104,15 +104,15 @@ static tn_code infer_shapes(reshaping *r, const tn_known *known, size_t n) {
 static tn_code set_outputs(reshaping *r) {
   const tn_program *p = r->p;
   char name[TN__ENTRY_TEXT];
-  r->outputs = tn__zalloc(p->env, (p->n_heads + 1u) * sizeof *r->outputs);
+  r->outputs = tn__zalloc(p->env, (p->heads.n + 1u) * sizeof *r->outputs);
   if (!r->outputs)
-    return tn__fail_memory(p->n_heads * sizeof *r->outputs, "a program");
-  for (uint32_t i = 0; i < p->n_heads; ++i) {
+    return tn__fail_memory(p->heads.n * sizeof *r->outputs, "a program");
+  for (uint32_t i = 0; i < p->heads.n; ++i) {
     const tn_entry head = r->graph->heads[i];
-    tn_array *array = p->values[tn__entry_id(p->graph, p->heads[i])].array;
-    if (p->lent[i] && keeps_array(tn__entry_sig(r->graph, head), array))
+    tn_array *array = p->values[tn__entry_id(p->graph, p->heads.v[i])].array;
+    if (p->heads.lent[i] && keeps_array(tn__entry_sig(r->graph, head), array))
       r->outputs[i] = array;
-    else if (p->late[i])
+    else if (p->heads.late[i])
       return tn__fail(TN_INVALID,
                       "head `%s` overwrites an argument, and would have "
                       "another shape; bind the graph anew",
@@ -123,7 +123,7 @@ static tn_code set_outputs(reshaping *r) {
 
 static tn_code bind_shapes(reshaping *r, tn_program **out) {
   const tn_program *p = r->p;
-  const uint32_t n = p->n_arguments + p->n_states;
+  const uint32_t n = p->arguments.n + p->arguments.n_states;
   r->arguments = tn__zalloc(p->env, (n + 1u) * sizeof *r->arguments);
   if (!r->arguments)
     return tn__fail_memory(n * sizeof *r->arguments, "a program");
@@ -131,7 +131,7 @@ static tn_code bind_shapes(reshaping *r, tn_program **out) {
   TN__TRY(set_outputs(r));
   tn_bind how = p->how;
   how.outputs = r->outputs;
-  how.n_outputs = p->n_heads;
+  how.n_outputs = p->heads.n;
   how.arguments = r->arguments;
   how.n_arguments = r->n;
   how.shared = (tn_program *)(uintptr_t)p;

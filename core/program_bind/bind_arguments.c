@@ -12,14 +12,14 @@ static tn_code fail_memory(size_t bytes) {
 }
 
 static const char *get_argument_name(const tn_program *p, uint32_t i) {
-  return tn__node_at(p->graph, p->arguments[i].node)->name;
+  return tn__node_at(p->graph, p->arguments.v[i].node)->name;
 }
 
 /* ---------------------------------------------------------------- arguments */
 
 tn_code tn__bind_alloc_lists(tn__binding *b) {
   tn_program *p = b->p;
-  const size_t n = (size_t)p->n_arguments + p->n_states + 1;
+  const size_t n = (size_t)p->arguments.n + p->arguments.n_states + 1;
   const size_t all = n + b->how->n_arguments;
   const size_t nodes = (size_t)tn__n_nodes(p->graph) + 1;
   b->numbers = tn__arena_alloc(&p->arena, nodes * sizeof *b->numbers);
@@ -28,20 +28,22 @@ tn_code tn__bind_alloc_lists(tn__binding *b) {
   b->of = tn__arena_alloc(&p->arena, n * sizeof *b->of);
   b->gradients = tn__arena_alloc(&p->arena, n * sizeof *b->gradients);
   b->which = tn__arena_alloc(&p->arena, n * sizeof *b->which);
-  p->gradients = tn__arena_alloc(&p->arena, n * sizeof *p->gradients);
-  p->weights =
-      tn__arena_alloc(&p->arena, (p->n_heads + 1u) * sizeof *p->weights);
-  p->losses = tn__arena_alloc(&p->arena, p->n_heads + 1u);
+  p->gradients.v = tn__arena_alloc(&p->arena, n * sizeof *p->gradients.v);
+  p->gradients.weights = tn__arena_alloc(
+      &p->arena, (p->heads.n + 1u) * sizeof *p->gradients.weights);
+  p->gradients.losses = tn__arena_alloc(&p->arena, p->heads.n + 1u);
   if (p->arena.failed) return fail_memory(n * sizeof *b->known);
-  for (uint32_t i = 0; i < p->n_heads; ++i) p->weights[i] = TN_ENTRY_NONE;
-  for (size_t i = 0; i < n; ++i) p->gradients[i] = TN_ENTRY_NONE;
-  for (uint32_t i = 0; i + 1 < n; ++i) b->numbers[p->arguments[i].node] = i + 1;
+  for (uint32_t i = 0; i < p->heads.n; ++i)
+    p->gradients.weights[i] = TN_ENTRY_NONE;
+  for (size_t i = 0; i < n; ++i) p->gradients.v[i] = TN_ENTRY_NONE;
+  for (uint32_t i = 0; i + 1 < n; ++i)
+    b->numbers[p->arguments.v[i].node] = i + 1;
   return TN_OK;
 }
 
 static tn_code fail_unknown_argument(const tn_program *p, const char *name) {
   tn__fail(TN_NOT_FOUND, "the graph has no argument or state `%s`", name);
-  const uint32_t n = p->n_arguments + p->n_states;
+  const uint32_t n = p->arguments.n + p->arguments.n_states;
   const char **names = tn__alloc(p->env, (n + 1u) * sizeof *names);
   for (uint32_t i = 0; names && i < n; ++i) names[i] = get_argument_name(p, i);
   const char *nearest = names ? tn__find_nearest_word(name, names, n) : NULL;
@@ -164,7 +166,7 @@ static tn_code set_entry_array(tn_program *p, tn_entry of, tn_array *array) {
 static tn_code check_argument(const tn__binding *b, uint32_t i) {
   const tn_program *p = b->p;
   const bool given = b->given[i] && b->given[i]->array;
-  if (given || tn__sig_is_complete(tn__entry_sig(p->graph, p->arguments[i])))
+  if (given || tn__sig_is_complete(tn__entry_sig(p->graph, p->arguments.v[i])))
     return TN_OK;
   return tn__fail(TN_INCOMPLETE,
                   "not enough is known of argument `%s`, which nothing is "
@@ -180,11 +182,11 @@ static tn_code check_requests(const tn__binding *b, uint32_t i) {
   const char *name = get_argument_name(p, i);
   if (!given) return TN_OK;
   const bool asked = given->has_request && given->request != TN_REQ_NULL;
-  if (i >= p->n_arguments && (asked || given->gradient))
+  if (i >= p->arguments.n && (asked || given->gradient))
     return tn__fail(TN_INVALID,
                     "`%s` is a state, which has no gradient; ask for none",
                     name);
-  const tn_dtype dtype = tn__entry_sig(p->graph, p->arguments[i])->dtype;
+  const tn_dtype dtype = tn__entry_sig(p->graph, p->arguments.v[i])->dtype;
   if (asked && !tn__dtype_is_float(dtype))
     return tn__fail(TN_INVALID,
                     "argument `%s` is %s, which has no gradient; ask for none",
@@ -199,22 +201,22 @@ static tn_code check_requests(const tn__binding *b, uint32_t i) {
 
 tn_code tn__bind_set_arguments(tn__binding *b) {
   tn_program *p = b->p;
-  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
+  for (uint32_t i = 0; i < p->arguments.n + p->arguments.n_states; ++i) {
     const tn_argument *given = b->given[i];
-    const uint32_t entry = tn__entry_id(p->graph, p->arguments[i]);
+    const uint32_t entry = tn__entry_id(p->graph, p->arguments.v[i]);
     TN__TRY(check_argument(b, i));
     TN__TRY(check_requests(b, i));
     if (given)
       TN__TRY(
           check_array_device(p, entry, given->array, given->name, "argument"));
-    TN__TRY(set_entry_array(p, p->arguments[i], given ? given->array : NULL));
-    if (tn__entry_is_none(p->gradients[i])) continue;
-    const uint32_t gradient = tn__entry_id(p->graph, p->gradients[i]);
+    TN__TRY(set_entry_array(p, p->arguments.v[i], given ? given->array : NULL));
+    if (tn__entry_is_none(p->gradients.v[i])) continue;
+    const uint32_t gradient = tn__entry_id(p->graph, p->gradients.v[i]);
     tn_array *array = given ? given->gradient : NULL;
     TN__TRY(check_array_device(p, gradient, array, get_argument_name(p, i),
                                "the gradient of argument"));
     TN__TRY(tn__value_check(p, gradient, array, get_argument_name(p, i)));
-    TN__TRY(set_entry_array(p, p->gradients[i], array));
+    TN__TRY(set_entry_array(p, p->gradients.v[i], array));
     p->values[gradient].request = tn__bind_request(b, i);
   }
   return TN_OK;
@@ -223,11 +225,11 @@ tn_code tn__bind_set_arguments(tn__binding *b) {
 tn_code tn__bind_set_outputs(tn__binding *b) {
   tn_program *p = b->p;
   const bool compat = b->how->plan >= TN_PLAN_COMPAT;
-  for (uint32_t i = 0; i < p->n_heads; ++i) {
+  for (uint32_t i = 0; i < p->heads.n; ++i) {
     char name[TN__ENTRY_TEXT];
-    const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
+    const uint32_t entry = tn__entry_id(p->graph, p->heads.v[i]);
     tn_array *array = i < b->how->n_outputs ? b->how->outputs[i] : NULL;
-    (void)tn__entry_text(p->graph, p->heads[i], name);
+    (void)tn__entry_text(p->graph, p->heads.v[i], name);
     if (!tn__sig_is_complete(&p->graph->sigs[entry]))
       return tn__fail(TN_INVALID,
                       "head `%s` has no shape: it is the gradient of an input "
@@ -238,18 +240,18 @@ tn_code tn__bind_set_outputs(tn__binding *b) {
     TN__TRY(tn__value_check(p, entry, array, name));
     p->values[entry].flags |= TN__ENTRY_HEAD;
     if (compat && !array) continue; /* the compat planner counts them */
-    TN__TRY(set_entry_array(p, p->heads[i], array));
+    TN__TRY(set_entry_array(p, p->heads.v[i], array));
   }
   return TN_OK;
 }
 
 tn_code tn__bind_set_output_gradients(tn_program *p) {
-  for (uint32_t i = 0; i < p->n_heads; ++i) {
-    if (tn__entry_is_none(p->weights[i])) continue;
-    const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
+  for (uint32_t i = 0; i < p->heads.n; ++i) {
+    if (tn__entry_is_none(p->gradients.weights[i])) continue;
+    const uint32_t entry = tn__entry_id(p->graph, p->gradients.weights[i]);
     p->values[entry].flags |= TN__ENTRY_EXTERNAL;
     if (p->values[entry].n_uses > 0)
-      TN__TRY(set_entry_array(p, p->weights[i], NULL));
+      TN__TRY(set_entry_array(p, p->gradients.weights[i], NULL));
   }
   return TN_OK;
 }

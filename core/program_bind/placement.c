@@ -90,7 +90,7 @@ static tn_code read_groups(placing *pl) {
                         group->name);
     TN__TRY(find_group_device(pl, group, &pl->devices[i]));
   }
-  pl->devices[pl->none] = pl->p->device;
+  pl->devices[pl->none] = pl->p->placement.device;
   return TN_OK;
 }
 
@@ -231,13 +231,13 @@ tn_code tn__placement_label(tn_program *p) {
  */
 static void place_heads_and_gradients(placing *pl) {
   const tn_program *p = pl->p;
-  for (uint32_t i = 0; i < p->n_heads; ++i)
-    if (!tn__entry_is_none(p->weights[i]))
-      pl->at[p->weights[i].node] = pl->at[p->heads[i].node];
-  for (uint32_t i = 0; i < p->n_arguments; ++i) {
-    const uint32_t gradient = p->gradients[i].node;
+  for (uint32_t i = 0; i < p->heads.n; ++i)
+    if (!tn__entry_is_none(p->gradients.weights[i]))
+      pl->at[p->gradients.weights[i].node] = pl->at[p->heads.v[i].node];
+  for (uint32_t i = 0; i < p->arguments.n; ++i) {
+    const uint32_t gradient = p->gradients.v[i].node;
     if (gradient != TN_NONE && pl->at[gradient] == TN_NONE)
-      pl->at[gradient] = pl->at[p->arguments[i].node];
+      pl->at[gradient] = pl->at[p->arguments.v[i].node];
   }
 }
 
@@ -255,7 +255,7 @@ static bool crosses_device(const placing *pl, const tn__node *node,
   const tn_program *p = pl->p;
   return !tn__entry_is_none(node->in[i]) &&
          tn__node_reads_input(node, pl->inside[node->id], i) &&
-         p->where[node->in[i].node] != p->where[node->id];
+         p->placement.where[node->in[i].node] != p->placement.where[node->id];
 }
 
 /* Finds the first node that reads `variable` and is on the same device; NULL:
@@ -277,8 +277,8 @@ static tn_code fail_state_device(const placing *pl, uint32_t variable,
   char here[TN__DEVICE_TEXT], there[TN__DEVICE_TEXT];
   tn__fail(TN_INVALID, "the state `%s` is used by node `%s` on %s, but ",
            get_node(pl, variable)->name, node->name,
-           tn__device_text(p->where[node->id], here));
-  (void)tn__device_text(p->where[variable], there);
+           tn__device_text(p->placement.where[node->id], here));
+  (void)tn__device_text(p->placement.where[variable], there);
   if (other)
     tn__fail_more(TN_INVALID, "by node `%s` on %s", other->name, there);
   else
@@ -327,7 +327,7 @@ static tn_code add_copy(const copying *c, tn_entry of, tn__device *device,
       .stem = name,
       .in = &of};
   TN__TRY(tn__node_add(c->graph, &spec, &node));
-  c->pl->p->where[node->id] = device;
+  c->pl->p->placement.where[node->id] = device;
   *out = (tn_entry){node->id, 0};
   return TN_OK;
 }
@@ -346,7 +346,7 @@ static tn_code get_copy(copying *c, tn_entry of, tn__device *device,
       &c->copies[(size_t)tn__device_number(p, device) * c->n_entries +
                  tn__entry_id(c->graph, of)];
   if (known->node == 0) {
-    if (needs_two_copies(p->where[of.node], device))
+    if (needs_two_copies(p->placement.where[of.node], device))
       TN__TRY(get_copy(c, of, p->env->cpu, &of));
     TN__TRY(add_copy(c, of, device, known));
   }
@@ -359,16 +359,16 @@ static tn_code get_copy(copying *c, tn_entry of, tn__device *device,
  * the target device follows it. */
 static tn_code copy_gradient(copying *c, uint32_t i) {
   tn_program *p = c->pl->p;
-  tn_entry gradient = p->gradients[i];
-  tn__device *to = p->where[p->arguments[i].node];
-  if (tn__entry_is_none(gradient) || p->where[gradient.node] == to)
+  tn_entry gradient = p->gradients.v[i];
+  tn__device *to = p->placement.where[p->arguments.v[i].node];
+  if (tn__entry_is_none(gradient) || p->placement.where[gradient.node] == to)
     return TN_OK;
-  const tn__device *from = p->where[gradient.node];
+  const tn__device *from = p->placement.where[gradient.node];
   if ((from->table || to->table) && tn__bind_request(c->pl->b, i) == TN_REQ_ADD)
     TN__TRY(get_copy(c, gradient, to, &gradient));
   else if (needs_two_copies(from, to))
     TN__TRY(get_copy(c, gradient, p->env->cpu, &gradient));
-  return add_copy(c, gradient, to, &p->gradients[i]);
+  return add_copy(c, gradient, to, &p->gradients.v[i]);
 }
 
 static tn_code make_copies(copying *c) {
@@ -378,16 +378,17 @@ static tn_code make_copies(copying *c) {
     tn__node *node = get_node(pl, id);
     for (uint32_t i = 0; i < node->n_in; ++i)
       if (crosses_device(pl, node, i))
-        TN__TRY(get_copy(c, node->in[i], p->where[id], &node->in[i]));
+        TN__TRY(get_copy(c, node->in[i], p->placement.where[id], &node->in[i]));
   }
-  for (uint32_t i = 0; i < p->n_arguments; ++i) TN__TRY(copy_gradient(c, i));
+  for (uint32_t i = 0; i < p->arguments.n; ++i) TN__TRY(copy_gradient(c, i));
   return TN_OK;
 }
 
 static tn_code add_copies(const placing *pl) {
   tn_program *p = pl->p;
   copying c = {.pl = pl, .graph = p->graph, .n_entries = p->graph->n_entries};
-  const size_t bytes = (size_t)p->n_devices * c.n_entries * sizeof *c.copies;
+  const size_t bytes =
+      (size_t)p->placement.n_devices * c.n_entries * sizeof *c.copies;
   c.copies = tn__zalloc(p->env, bytes + 1);
   tn_code rc = c.copies ? make_copies(&c) : fail_memory(bytes);
   tn__free(p->env, c.copies);
@@ -399,15 +400,15 @@ static tn_code add_copies(const placing *pl) {
 /* ---------------------------------------------------------------- the pass */
 
 static void add_device(tn_program *p, tn__device *device) {
-  for (uint32_t i = 0; i < p->n_devices; ++i)
-    if (p->devices[i] == device) return;
-  p->devices[p->n_devices++] = device;
+  for (uint32_t i = 0; i < p->placement.n_devices; ++i)
+    if (p->placement.devices[i] == device) return;
+  p->placement.devices[p->placement.n_devices++] = device;
 }
 
 /* Upper bound of the number of nodes with all copies: two copies for each
  * input, three for each gradient. */
 static size_t count_most_nodes(const placing *pl) {
-  size_t n = pl->n + 3 * (size_t)pl->p->n_arguments + 1;
+  size_t n = pl->n + 3 * (size_t)pl->p->arguments.n + 1;
   for (uint32_t id = 0; id < pl->n; ++id) n += 2 * get_node(pl, id)->n_in;
   return n;
 }
@@ -415,11 +416,11 @@ static size_t count_most_nodes(const placing *pl) {
 static tn_code make_node_devices(const placing *pl) {
   tn_program *p = pl->p;
   const size_t bytes = count_most_nodes(pl) * sizeof(tn__device *);
-  p->where = tn__arena_alloc(&p->arena, bytes);
-  if (!p->where) return fail_memory(bytes);
+  p->placement.where = tn__arena_alloc(&p->arena, bytes);
+  if (!p->placement.where) return fail_memory(bytes);
   for (uint32_t id = 0; id < pl->n; ++id) {
-    p->where[id] = pl->devices[pl->at[id]];
-    add_device(p, p->where[id]);
+    p->placement.where[id] = pl->devices[pl->at[id]];
+    add_device(p, p->placement.where[id]);
   }
   return TN_OK;
 }
@@ -438,9 +439,9 @@ tn_code tn__placement_make(const tn__binding *b) {
   placing pl;
   const size_t n = p->how.n_groups + (size_t)2; /* plus the default device,
                                                    and the cpu */
-  p->devices = tn__arena_alloc(&p->arena, n * sizeof(tn__device *));
-  if (!p->devices) return fail_memory(n * sizeof(tn__device *));
-  add_device(p, p->device);
+  p->placement.devices = tn__arena_alloc(&p->arena, n * sizeof(tn__device *));
+  if (!p->placement.devices) return fail_memory(n * sizeof(tn__device *));
+  add_device(p, p->placement.device);
   if (p->how.n_groups == 0) return TN_OK;
   add_device(p, p->env->cpu);
   tn_code rc = open_placement(&pl, p);

@@ -11,7 +11,7 @@ static tn_code fail_memory(size_t bytes) {
 /* Tests whether the array of a head is the array of an argument, or a part of
  * it. */
 static bool is_argument_array(const tn__binding *b, const tn_array *array) {
-  const uint32_t n = b->p->n_arguments + b->p->n_states;
+  const uint32_t n = b->p->arguments.n + b->p->arguments.n_states;
   for (uint32_t i = 0; array && i < n; ++i)
     if (b->given[i] && b->given[i]->array &&
         b->given[i]->array->block == array->block)
@@ -30,10 +30,10 @@ static bool is_reader_of(const tn__node *reader, uint32_t node) {
 static bool reads_array_memory(const tn__binding *b, const tn__node *node,
                                const tn_array *array) {
   const tn_program *p = b->p;
-  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i)
+  for (uint32_t i = 0; i < p->arguments.n + p->arguments.n_states; ++i)
     if (b->given[i] && b->given[i]->array &&
         b->given[i]->array->block == array->block &&
-        is_reader_of(node, p->arguments[i].node))
+        is_reader_of(node, p->arguments.v[i].node))
       return true;
   return false;
 }
@@ -46,13 +46,13 @@ static bool reads_array_memory(const tn__binding *b, const tn__node *node,
  * read. */
 static bool can_be_late(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
-  const uint32_t node = p->heads[head].node;
+  const uint32_t node = p->heads.v[head].node;
   const uint32_t kind = tn__node_at(p->graph, node)->kind;
   if (kind != TN__NODE_CALL && kind != TN__NODE_BACKWARD) return false;
-  for (uint32_t i = 0; i < p->n_heads; ++i) {
+  for (uint32_t i = 0; i < p->heads.n; ++i) {
     const bool late =
         i < b->how->n_outputs && is_argument_array(b, b->how->outputs[i]);
-    const uint32_t other = p->heads[i].node;
+    const uint32_t other = p->heads.v[i].node;
     if (other == node && !late) return false;
     if (other != node && late &&
         (reads_array_memory(b, tn__node_at(p->graph, other),
@@ -73,9 +73,9 @@ static tn_code copy_head(tn_program *p, uint32_t i) {
                               .n_out = 1,
                               .of = TN_NONE,
                               .stem = "copy@",
-                              .in = &p->heads[i]};
+                              .in = &p->heads.v[i]};
   TN__TRY(tn__node_add(p->graph, &spec, &node));
-  p->heads[i] = (tn_entry){node->id, 0};
+  p->heads.v[i] = (tn_entry){node->id, 0};
   return TN_OK;
 }
 
@@ -83,11 +83,12 @@ static tn_code copy_head(tn_program *p, uint32_t i) {
  * overwrites the array of that argument. */
 static bool is_overwritten_by_head(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
-  const tn__node *node = tn__node_at(p->graph, p->heads[head].node);
+  const tn__node *node = tn__node_at(p->graph, p->heads.v[head].node);
   if (b->how->n_outputs == 0 || node->kind != TN__NODE_VARIABLE) return false;
-  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
+  for (uint32_t i = 0; i < p->arguments.n + p->arguments.n_states; ++i) {
     const tn_argument *given = b->given[i];
-    if (!tn__entry_is_same(p->arguments[i], p->heads[head]) || !given) continue;
+    if (!tn__entry_is_same(p->arguments.v[i], p->heads.v[head]) || !given)
+      continue;
     for (uint32_t k = 0; given->array && k < b->how->n_outputs; ++k)
       if (b->how->outputs[k] &&
           b->how->outputs[k]->block == given->array->block)
@@ -103,17 +104,17 @@ static bool is_overwritten_by_head(const tn__binding *b, uint32_t head) {
  * argument changes. */
 tn_code tn__bind_copy_heads(tn__binding *b) {
   tn_program *p = b->p;
-  for (uint32_t i = 0; i < p->n_heads; ++i)
+  for (uint32_t i = 0; i < p->heads.n; ++i)
     if ((i >= b->how->n_outputs || !b->how->outputs[i]) &&
         is_overwritten_by_head(b, i))
       TN__TRY(copy_head(p, i));
-  for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i) {
+  for (uint32_t i = 0; i < p->heads.n && i < b->how->n_outputs; ++i) {
     const bool late = is_argument_array(b, b->how->outputs[i]);
     const bool variable =
-        tn__node_at(p->graph, p->heads[i].node)->kind == TN__NODE_VARIABLE;
+        tn__node_at(p->graph, p->heads.v[i].node)->kind == TN__NODE_VARIABLE;
     bool own = !variable && (!late || can_be_late(b, i));
     for (uint32_t k = 0; own && k < i; ++k)
-      own = !tn__entry_is_same(p->heads[i], p->heads[k]);
+      own = !tn__entry_is_same(p->heads.v[i], p->heads.v[k]);
     if (own || !b->how->outputs[i]) continue;
     TN__TRY(copy_head(p, i));
     if (late && variable) TN__TRY(copy_head(p, i));
@@ -123,12 +124,12 @@ tn_code tn__bind_copy_heads(tn__binding *b) {
 
 tn_code tn__bind_mark_late(tn__binding *b) {
   tn_program *p = b->p;
-  p->late = tn__arena_alloc(&p->arena, p->n_heads + 1u);
-  p->lent = tn__arena_alloc(&p->arena, p->n_heads + 1u);
-  if (!p->late || !p->lent) return fail_memory(p->n_heads);
-  for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i) {
-    p->lent[i] = b->how->outputs[i] != NULL;
-    p->late[i] = is_argument_array(b, b->how->outputs[i]);
+  p->heads.late = tn__arena_alloc(&p->arena, p->heads.n + 1u);
+  p->heads.lent = tn__arena_alloc(&p->arena, p->heads.n + 1u);
+  if (!p->heads.late || !p->heads.lent) return fail_memory(p->heads.n);
+  for (uint32_t i = 0; i < p->heads.n && i < b->how->n_outputs; ++i) {
+    p->heads.lent[i] = b->how->outputs[i] != NULL;
+    p->heads.late[i] = is_argument_array(b, b->how->outputs[i]);
   }
   return TN_OK;
 }

@@ -19,12 +19,12 @@ typedef struct kept {
 } kept;
 
 static tn_entry *get_kept_entry(tn_program *p, uint32_t i) {
-  const uint32_t n = p->n_arguments + p->n_states;
-  return i < n ? &p->arguments[i] : &p->weights[i - n];
+  const uint32_t n = p->arguments.n + p->arguments.n_states;
+  return i < n ? &p->arguments.v[i] : &p->gradients.weights[i - n];
 }
 
 static tn_code keep_variables(tn_program *p, kept *k) {
-  k->n = p->n_arguments + p->n_states + p->n_heads;
+  k->n = p->arguments.n + p->arguments.n_states + p->heads.n;
   k->v = tn__arena_alloc(&p->arena, (k->n + 1u) * sizeof *k->v);
   if (!k->v) return fail_memory(k->n * sizeof *k->v);
   for (uint32_t i = 0; i < k->n; ++i) {
@@ -38,7 +38,7 @@ static void renew_variables(tn__binding *b, const kept *k) {
   tn_program *p = b->p;
   for (uint32_t i = 0; i < k->n; ++i)
     if (k->v[i]) get_kept_entry(p, i)->node = k->v[i]->id;
-  for (uint32_t i = 0; i < b->n_of; ++i) b->of[i] = p->arguments[b->which[i]];
+  for (uint32_t i = 0; i < b->n_of; ++i) b->of[i] = p->arguments.v[b->which[i]];
 }
 
 tn_code tn__bind_passes_before(tn__binding *b) {
@@ -49,7 +49,7 @@ tn_code tn__bind_passes_before(tn__binding *b) {
   TN__TRY(tn__pass_list_check(&b->passes, p->graph));
   TN__TRY(keep_variables(p, &variables));
   TN__TRY(tn__pass_list_run(&b->passes, 0, b->passes.gradient, &p->graph));
-  memcpy(p->heads, p->graph->heads, p->n_heads * sizeof *p->heads);
+  memcpy(p->heads.v, p->graph->heads, p->heads.n * sizeof *p->heads.v);
   renew_variables(b, &variables);
   return TN_OK;
 }
@@ -57,12 +57,12 @@ tn_code tn__bind_passes_before(tn__binding *b) {
 /* Appends the gradients to the heads of the graph, so that passes keep them. */
 static tn_code append_gradients(tn__binding *b) {
   const tn_program *p = b->p;
-  const size_t n = (size_t)p->n_heads + b->n_of;
+  const size_t n = (size_t)p->heads.n + b->n_of;
   tn_entry *all = tn__arena_alloc(&b->p->arena, (n + 1) * sizeof *all);
   if (!all) return fail_memory(n * sizeof *all);
-  memcpy(all, p->heads, p->n_heads * sizeof *all);
+  memcpy(all, p->heads.v, p->heads.n * sizeof *all);
   for (uint32_t k = 0; k < b->n_of; ++k)
-    all[p->n_heads + k] = p->gradients[b->which[k]];
+    all[p->heads.n + k] = p->gradients.v[b->which[k]];
   return tn__graph_heads_set(p->graph, all, n);
 }
 
@@ -77,12 +77,12 @@ tn_code tn__bind_passes_after(tn__binding *b) {
   TN__TRY(tn__pass_list_run(&b->passes, b->passes.gradient + 1, b->passes.n,
                             &p->graph));
   renew_variables(b, &variables);
-  memcpy(p->heads, p->graph->heads, p->n_heads * sizeof *p->heads);
+  memcpy(p->heads.v, p->graph->heads, p->heads.n * sizeof *p->heads.v);
   for (uint32_t k = 0; k < b->n_of; ++k)
-    b->gradients[k] = p->graph->heads[p->n_heads + k];
+    b->gradients[k] = p->graph->heads[p->heads.n + k];
   TN__TRY(tn__bind_copy_heads(b));
   TN__TRY(tn__bind_copy_gradients(b));
-  TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
+  TN__TRY(tn__graph_heads_set(p->graph, p->heads.v, p->heads.n));
   return tn__graph_infer_more(p->graph);
 }
 
