@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * deque.h: the work-stealing deque of a worker. This folder only.
+ * deque.h: the work-stealing deque of a worker. Folders of the
+ * engine only.
  */
 #ifndef TENON_ENGINE_DEQUE_H_
 #define TENON_ENGINE_DEQUE_H_
 
-#include "engine.h"
+#include "job.h"
 
 /* An entry of a deque: a token (`range` 0), or the steps in `range` of a
  * schedule's run. */

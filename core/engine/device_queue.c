@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device_queue.c: device queues. The tokens of a queue run one at a time, in
- * the order in which they became ready. Any worker that finds the queue drains
- * it.
+ * device_queue.c: device queues: their ready tokens, the engine's list of
+ * queues, creation and end. queue_drain.c runs the tokens.
  */
 #include <string.h>
 
-#include "engine_state.h"
 #include "fence.h"
-#include "pool.h"
-#include "wait.h"
 
-enum { IN_A_ROW = 64 }; /* tokens before the worker checks for other work */
-
-_Thread_local tn__queue *tn__draining
-    __attribute__((tls_model("initial-exec")));
-
-/* ---------------------------------------------------------- ready and drain */
+/* ------------------------------------------------------------------- ready */
 
 /* Inserts the token after those of its own or a higher priority. The lock is
  * held. */
@@ -29,26 +20,8 @@ static void insert_token(tn__queue *queue, tn__token *token) {
   if (token->next == NULL) queue->last = token;
 }
 
-/* NULL: there is none; then the draining ends if `end` allows that. */
-static tn__token *take_token(tn__queue *queue, bool end) {
-  pthread_mutex_lock(&queue->lock);
-  tn__token *token = queue->first;
-  if (token != NULL) {
-    queue->first = token->next;
-    if (queue->first == NULL) queue->last = NULL;
-  } else if (end) {
-    queue->draining = 0;
-    pthread_cond_broadcast(&queue->changed);
-  }
-  pthread_mutex_unlock(&queue->lock);
-  return token;
-}
-
-static void begin_draining(tn__queue *queue) {
-  if (queue->engine->pool != NULL)
-    tn__pool_ready(queue->engine->pool, &queue->drain);
-  else
-    tn__queue_drain(queue);
+void tn__queue_begin_draining(tn__queue *queue) {
+  queue->engine->kind->ready(queue->engine, &queue->drain);
 }
 
 void tn__queue_add_ready(tn__token *token) {
@@ -58,43 +31,7 @@ void tn__queue_add_ready(tn__token *token) {
   const bool begin = queue->draining == 0;
   queue->draining = 1;
   pthread_mutex_unlock(&queue->lock);
-  if (begin) begin_draining(queue);
-}
-
-/* A job may have made tokens ready that wait in this worker's deque while the
- * worker continues with the queue. */
-static void wake_for_deque(tn__pool *pool) {
-  tn__worker_slot *slot = tn__pool_slot(pool);
-  if (slot != NULL && !tn__deque_is_empty(&slot->deque))
-    tn__pool_wake_workers(pool, 1);
-}
-
-/* False: there is no token left, and the draining is over. */
-static bool drain_next(tn__queue *queue) {
-  tn__token *token = take_token(queue, false);
-  if (token == NULL) {
-    tn__fence_record_pending(queue);
-    token = take_token(queue, true);
-  }
-  if (token == NULL) return false;
-  tn__token_execute(token);
-  return true;
-}
-
-void tn__queue_drain(tn__queue *queue) {
-  tn__pool *pool = queue->engine->pool;
-  const bool alone = pool == NULL;
-  tn__queue *outer = tn__draining;
-  bool more = true;
-  queue->outer = outer;
-  tn__draining = queue;
-  for (uint32_t n = 0; more && (alone || n < IN_A_ROW); ++n) {
-    more = drain_next(queue);
-    if (more && !alone) wake_for_deque(pool);
-  }
-  if (more) tn__fence_record_pending(queue);
-  tn__draining = outer;
-  if (more) begin_draining(queue);
+  if (begin) tn__queue_begin_draining(queue);
 }
 
 void *tn__token_queue(const tn__token *token) {
@@ -179,19 +116,8 @@ tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
   return TN_OK;
 }
 
-void tn__queue_release(tn__queue *queue) {
-  if (atomic_fetch_sub_explicit(&queue->n_owners, 1, memory_order_acq_rel) != 1)
-    return;
-  pthread_cond_destroy(&queue->changed);
-  pthread_mutex_destroy(&queue->lock);
-  tn__free(queue->env, queue->name);
-  tn__free(queue->env, queue);
-}
-
 /* Fences that variables carry outlive the queue, and are done then. */
-void tn__queue_destroy(tn__queue *queue) {
-  if (queue == NULL) return;
-  tn__drain(queue->engine);
+void tn__queue_end(tn__queue *queue) {
   pthread_mutex_lock(&queue->lock);
   while (queue->draining != 0) pthread_cond_wait(&queue->changed, &queue->lock);
   pthread_mutex_unlock(&queue->lock);

@@ -5,13 +5,14 @@
 #ifndef TENON_ENGINE_DEVICE_QUEUE_H_
 #define TENON_ENGINE_DEVICE_QUEUE_H_
 
+#include "engine_state.h"
+#include "queue.h"
 #include "token.h"
 
 /* A queue's own token, which goes to the pool when the queue has ready tokens.
  * Only its `next`, `queue`, `flags` and `priority` are used. */
 enum { TN__TOKEN_DRAIN = 1 << 30 }; /* tn__token.flags */
-void tn__queue_drain(tn__queue *queue);
-/* The innermost queue that this thread drains, or NULL. */
+/* The innermost queue that this thread drains, or NULL (fence.c). */
 extern _Thread_local tn__queue *tn__draining
     __attribute__((tls_model("initial-exec")));
 
@@ -45,7 +46,13 @@ struct tn__queue {
   char culprit[136]; /* operations that may have failed (fence.c), or "" */
 };
 
+/* Removes an owner; the last one frees the queue (fence.c). */
 void tn__queue_release(tn__queue *queue);
+/* After tn__drain: waits until no thread drains the queue and all of its fences
+ * are done, and removes the creator's ownership. */
+void tn__queue_end(tn__queue *queue);
+/* Passes the queue to the thread that drains it. `draining` is set. */
+void tn__queue_begin_draining(tn__queue *queue);
 
 /* Before a token runs: makes its queue wait for the fences of its variables.
  * True: a token of the host was parked, and becomes ready again when the device
@@ -59,7 +66,6 @@ tn_code tn__fence_after(tn__token *token, tn_code code);
  * it. A failure goes to the variable. False: the deadline (tn__now) has passed
  * before. */
 bool tn__fence_wait(tn__var *var, uint32_t condition, uint64_t deadline);
-void tn__fence_drop(tn__var *var);
 /* Waits until the devices have executed everything that is enqueued so far.
  * Announces their failures. */
 void tn__queues_await(tn__engine *engine);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_state.h: the engine itself, its kinds, and its gate. This folder only.
+ * engine_state.h: the engine itself, and the functions of its kind. This folder
+ * only.
  */
 #ifndef TENON_ENGINE_ENGINE_STATE_H_
 #define TENON_ENGINE_ENGINE_STATE_H_
 
 #include <pthread.h>
 
-#include "engine.h"
+#include "gate.h"
 
 /* Number of threads that may ever own the gate of an engine. A node cannot pass
  * to another thread, since its first thread may still read it. */
@@ -14,7 +15,7 @@ enum { TN__GATE_NODES = 64 };
 
 struct tn__engine {
   /* Written by the pushing thread. */
-  tn__gate gate;                /* first: engine.h */
+  tn__gate gate;                /* first: gate.h */
   _Atomic uint64_t n_pushed[2]; /* tokens, in each epoch (wait.c) */
   _Atomic uint32_t epoch;
   uint32_t n_same; /* consecutive pushes by `last`, under gate_lock */
@@ -67,20 +68,9 @@ typedef struct tn__engine_kind {
   void (*done)(tn__token *token, tn_code code); /* of asynchronous tokens */
 } tn__engine_kind;
 
-extern const tn__engine_kind tn__kind_pooled;      /* push.c */
-extern const tn__engine_kind tn__kind_dispatching; /* mailbox.c */
-extern const tn__engine_kind tn__kind_naive;       /* naive.c */
-
-/* Lets this thread push: as the owner of the gate, or by the lock. Not while
- * tn__gate_is_mine. */
-void tn__gate_take(tn__engine *engine);
-void tn__gate_give(tn__engine *engine);
-/* The same for waits, which are no pushes: the owner stays the owner. */
-uint64_t tn__gate_borrow(tn__engine *engine);
-void tn__gate_return(tn__engine *engine, uint64_t owner);
-/* True if this thread is between tn__gate_enter and tn__gate_leave. */
-bool tn__gate_is_mine(const tn__engine *engine);
-/* Returns tn__self; the thread gets a number if it has none. */
-uint64_t tn__self_get(void);
+/* True if the engine runs each function inside of push. */
+static inline bool tn__engine_is_naive(const tn__engine *engine) {
+  return engine->pool == NULL;
+}
 
 #endif /* TENON_ENGINE_ENGINE_STATE_H_ */

@@ -18,10 +18,12 @@
 
 #include "fence.h"
 #include "futex.h"
-#include "trace.h"
 
 enum { SHARED_MAX = 16 }; /* operations with one fence */
 enum { SPIN_NS = 20000 }; /* before a thread sleeps until a fence is recorded */
+
+_Thread_local tn__queue *tn__draining
+    __attribute__((tls_model("initial-exec")));
 
 static void set_name(char to[TN__FENCE_NAME], const char *name) {
   const size_t n = name != NULL ? strnlen(name, TN__FENCE_NAME - 1) : 0;
@@ -46,6 +48,15 @@ static tn__fence *create_fence(tn__queue *queue, void *point,
   if (f->next != NULL) f->next->before = f;
   queue->fences = f;
   return f;
+}
+
+void tn__queue_release(tn__queue *queue) {
+  if (atomic_fetch_sub_explicit(&queue->n_owners, 1, memory_order_acq_rel) != 1)
+    return;
+  pthread_cond_destroy(&queue->changed);
+  pthread_mutex_destroy(&queue->lock);
+  tn__free(queue->env, queue->name);
+  tn__free(queue->env, queue);
 }
 
 tn__fence *tn__fence_retain(tn__fence *f) {

@@ -4,8 +4,9 @@
  * parked: the *watcher* of the fence's queue, a thread that blocks until the
  * fence is done, makes the token ready.
  */
-#include "engine_state.h"
 #include "fence.h"
+#include "ready_token.h"
+#include "thread.h"
 
 /* Blocks until all fences of this queue that the token waits for are done. */
 static void await_fences_of(tn__queue *queue, tn__token *token) {

@@ -6,7 +6,9 @@
 #include <assert.h>
 #include <fenv.h>
 
-#include "engine_state.h"
+#include "engine.h"
+#include "execution.h"
+#include "kinds.h"
 #include "push.h"
 
 /* False if a push has to decide: nothing may run on the pushing thread, or this

@@ -1,29 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool.h: worker threads, and the places from which they take ready tokens.
- * This folder only.
+ * pool.h: the places of ready tokens, and the threads that take them. Folders
+ * of the engine only.
  *
  * A ready token goes to the deque of the worker that made it ready. Other
  * threads put it into the shared list. Tokens with a priority go to a heap,
- * which workers check first (priority above 0) or last (below 0). A worker
- * takes its own newest token, then one from the heap and the shared list. Then
- * it dispatches records if the engine has a mailbox without a dispatcher. Then
- * it steals the oldest token of another worker.
- *
- * A worker that finds nothing searches for TN__SEARCH_NS and then sleeps. A
- * wake-up costs more than most functions. So a thread wakes one sleeper at a
- * time, and that one wakes the next if it finds more than it can do.
- *
- * A worker that finds a loop while it searches will search twice as long the
- * next time, up to TN__SEARCH_MAX_NS. One that finds nothing for that long
- * starts again with TN__SEARCH_NS. So workers stay awake between two short
- * loops, and loops that have ended cost at most one long search of each worker.
- * Beyond TN__SEARCH_NS one worker fewer searches than there are: the caller of
- * a loop takes part, so the loop has no use for the last worker.
- *
- * With more threads than processors a searching thread may have no processor,
- * and still keeps others asleep because it seems about to come. So a thread
- * sleeps when it notices that it had to wait for a processor, and a loop
- * without participants wakes workers again.
+ * which workers check first (priority above 0) or last (below 0).
  */
 #ifndef TENON_ENGINE_POOL_H_
 #define TENON_ENGINE_POOL_H_
@@ -32,6 +13,8 @@
 #include <pthread.h>
 
 #include "deque.h"
+#include "loop_slots.h"
+#include "priority_heap.h"
 #include "shared_list.h"
 
 typedef struct tn__pool tn__pool;
@@ -53,17 +36,12 @@ typedef struct tn__worker_slot {
   _Atomic uint32_t taken; /* slot of a helping thread: in use */
 } tn__worker_slot;
 
-enum { TN__HELPERS = 4, TN__LOOPS = 64 };
-
-/* A loop that wants participants; parallel_for.c explains `state`. */
-typedef struct tn__loop_slot {
-  _Alignas(64) _Atomic uint32_t state;
-  struct tn__loop_run *loop;
-} tn__loop_slot;
+enum { TN__HELPERS = 4 };
 
 struct tn__pool {
   tn__engine *engine;
   const tn__env *env;
+  void *(*run)(void *slot); /* of a worker thread */
   tn__worker_slot *slots;
   uint32_t n_workers;
   uint32_t n_slots; /* slots of workers and of helping threads */
@@ -81,18 +59,13 @@ struct tn__pool {
   _Alignas(64) _Atomic uint32_t idle;
   _Atomic uint32_t wakeups;
 
-  _Alignas(64) pthread_mutex_t heap_lock;
-  struct tn__heap_entry *heap;
-  size_t n_heap, heap_capacity;
-  uint64_t heap_serial;
-  _Atomic int32_t highest; /* highest priority in the heap; INT32_MIN: empty */
+  _Alignas(64) tn__heap heap;
 
   pthread_mutex_t loop_lock; /* protects the errors of loops */
   _Atomic uint64_t
       unattended; /* ns of consecutive loops without participants */
   _Atomic uint64_t unattended_at;
-  _Alignas(64) _Atomic uint64_t open_loops; /* a bit for each slot */
-  tn__loop_slot loops[TN__LOOPS];
+  tn__loop_slots loops;
 };
 
 #define TN__SEARCH_NS 30000u
@@ -102,11 +75,12 @@ struct tn__pool {
 #define TN__SEARCHING 0x10000u
 #define TN__CLOSING 0x80000000u
 
-/* With at most 4096 workers; sets engine->workers to their number. */
-tn_code tn__pool_create(tn__engine *engine, uint32_t workers, tn__pool **out);
-/* Ends all threads. They start again on demand, and at once if a token has
- * become ready meanwhile. */
-void tn__pool_stop(tn__pool *pool);
+/* With at most 4096 workers; sets engine->workers to their number. `run` is the
+ * function of their threads; its argument is a tn__worker_slot. */
+tn_code tn__pool_create(tn__engine *engine, uint32_t workers,
+                        void *(*run)(void *slot), tn__pool **out);
+/* Ends all threads. They start again on demand. */
+void tn__pool_end_threads(tn__pool *pool);
 /* NULL is allowed. All ready tokens must have run. */
 void tn__pool_destroy(tn__pool *pool);
 
@@ -117,20 +91,17 @@ void tn__pool_start(tn__pool *pool);
  * waiting thread finds the token. */
 void tn__pool_ready(tn__pool *pool, tn__token *token);
 
-/* Sleeps until *word is no longer `seen`; false when `deadline` (tn__now, or
- * TN__FOREVER) has passed. tn__pool_wake_waiters ends such sleeps after a
- * change of *word. A sleep without a deadline helps to run jobs first. One with
- * a deadline helps only if the system has refused every thread, and such a job
- * may then last beyond the deadline. Without a pool (NULL) it cannot help. */
-bool tn__pool_await(tn__pool *pool, _Atomic uint32_t *word, uint32_t seen,
-                    uint64_t deadline);
-void tn__pool_wake_waiters(_Atomic uint32_t *word);
+/* Slot of this thread in the pool whose work it does, or NULL. */
+extern _Thread_local tn__worker_slot *tn__pool_slot_here
+    __attribute__((tls_model("initial-exec")));
+/* The calling thread's slot in this pool, or NULL. */
+static inline tn__worker_slot *tn__pool_slot(const tn__pool *pool) {
+  tn__worker_slot *slot = tn__pool_slot_here;
+  return slot != NULL && slot->pool == pool ? slot : NULL;
+}
 
 /* The calling thread's worker number in this pool, from 1; 0: no worker. */
 uint32_t tn__pool_worker_number(const tn__pool *pool);
-
-/* The calling thread's slot in this pool, or NULL. */
-tn__worker_slot *tn__pool_slot(const tn__pool *pool);
 
 /* True if there is work for this slot besides the mailbox, or the threads are
  * to end. */
@@ -143,16 +114,5 @@ void tn__pool_wake_workers(tn__pool *pool, uint32_t n);
 /* The same without regard to searching threads: none came, perhaps because they
  * have no processor. */
 void tn__pool_wake_more(tn__pool *pool, uint32_t n);
-
-/* Tokens with a priority. Push is false without memory; take is NULL if the
- * heap is empty. */
-bool tn__heap_push(tn__pool *pool, tn__token *token);
-tn__token *tn__heap_take(tn__pool *pool);
-
-/* Runs slices of a loop that wants participants and is nested deeper than
- * `depth`; false: there is none. */
-bool tn__loop_help(tn__pool *pool, uint32_t depth);
-/* True if a loop has room for a participant. */
-bool tn__loop_has_room(tn__pool *pool);
 
 #endif /* TENON_ENGINE_POOL_H_ */

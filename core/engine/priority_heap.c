@@ -3,9 +3,10 @@
  * ones in the order in which they became ready. Few tokens have a priority, so
  * a lock and a binary heap suffice.
  */
+#include "priority_heap.h"
+
 #include <string.h>
 
-#include "pool.h"
 #include "token.h"
 
 enum { FIRST_CAPACITY = 64 };
@@ -44,45 +45,55 @@ static void sift_down(entry *heap, size_t n, size_t at) {
   }
 }
 
-static bool reserve_entry(tn__pool *pool) {
-  if (pool->n_heap < pool->heap_capacity) return true;
+static bool reserve_entry(tn__heap *heap, const tn__env *env) {
+  if (heap->n < heap->capacity) return true;
   const size_t capacity =
-      pool->heap_capacity == 0 ? FIRST_CAPACITY : 2 * pool->heap_capacity;
-  entry *heap = tn__alloc(pool->env, capacity * sizeof *heap);
-  if (heap == NULL) return false;
-  if (pool->n_heap > 0) memcpy(heap, pool->heap, pool->n_heap * sizeof *heap);
-  tn__free(pool->env, pool->heap);
-  pool->heap = heap;
-  pool->heap_capacity = capacity;
+      heap->capacity == 0 ? FIRST_CAPACITY : 2 * heap->capacity;
+  entry *entries = tn__alloc(env, capacity * sizeof *entries);
+  if (entries == NULL) return false;
+  if (heap->n > 0) memcpy(entries, heap->entries, heap->n * sizeof *entries);
+  tn__free(env, heap->entries);
+  heap->entries = entries;
+  heap->capacity = capacity;
   return true;
 }
 
-static void publish_highest(tn__pool *pool) {
-  atomic_store(&pool->highest,
-               pool->n_heap == 0 ? INT32_MIN : pool->heap[0].token->priority);
+static void publish_highest(tn__heap *heap) {
+  atomic_store(&heap->highest,
+               heap->n == 0 ? INT32_MIN : heap->entries[0].token->priority);
 }
 
-bool tn__heap_push(tn__pool *pool, tn__token *token) {
-  pthread_mutex_lock(&pool->heap_lock);
-  const bool room = reserve_entry(pool);
+void tn__heap_init(tn__heap *heap) {
+  pthread_mutex_init(&heap->lock, NULL);
+  atomic_init(&heap->highest, INT32_MIN);
+}
+
+void tn__heap_deinit(tn__heap *heap, const tn__env *env) {
+  tn__free(env, heap->entries);
+  pthread_mutex_destroy(&heap->lock);
+}
+
+bool tn__heap_push(tn__heap *heap, const tn__env *env, tn__token *token) {
+  pthread_mutex_lock(&heap->lock);
+  const bool room = reserve_entry(heap, env);
   if (room) {
-    pool->heap[pool->n_heap] = (entry){token, pool->heap_serial++};
-    sift_up(pool->heap, pool->n_heap++);
-    publish_highest(pool);
+    heap->entries[heap->n] = (entry){token, heap->serial++};
+    sift_up(heap->entries, heap->n++);
+    publish_highest(heap);
   }
-  pthread_mutex_unlock(&pool->heap_lock);
+  pthread_mutex_unlock(&heap->lock);
   return room;
 }
 
-tn__token *tn__heap_take(tn__pool *pool) {
+tn__token *tn__heap_take(tn__heap *heap) {
   tn__token *token = NULL;
-  pthread_mutex_lock(&pool->heap_lock);
-  if (pool->n_heap > 0) {
-    token = pool->heap[0].token;
-    pool->heap[0] = pool->heap[--pool->n_heap];
-    sift_down(pool->heap, pool->n_heap, 0);
-    publish_highest(pool);
+  pthread_mutex_lock(&heap->lock);
+  if (heap->n > 0) {
+    token = heap->entries[0].token;
+    heap->entries[0] = heap->entries[--heap->n];
+    sift_down(heap->entries, heap->n, 0);
+    publish_highest(heap);
   }
-  pthread_mutex_unlock(&pool->heap_lock);
+  pthread_mutex_unlock(&heap->lock);
   return token;
 }

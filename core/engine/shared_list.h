@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * shared_list.h: ready tokens from threads without a deque. This folder only.
+ * shared_list.h: ready tokens from threads without a deque. Folders of the
+ * engine only.
  */
 #ifndef TENON_ENGINE_SHARED_LIST_H_
 #define TENON_ENGINE_SHARED_LIST_H_
 
-#include "engine.h"
+#include "job.h"
 
 /* Each end writes its own fields; the other end only reads them. */
 typedef struct tn__shared {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * slab.c: memory of tokens, and the number of completed tokens.
+ * slab.c: memory of tokens, the number of completed tokens, and the wake-up of
+ * threads that wait for it.
  *
  * Tokens have four sizes and are cut from chunks that are freed with the
  * engine. Each thread uses the first open one of a few *slots*, beginning with
@@ -8,11 +9,12 @@
  * of each size. Whole batches move through a shared list from threads that
  * complete tokens to threads that create them.
  */
+#include "slab.h"
+
 #include <sched.h>
 
 #include "engine_state.h"
-#include "slab.h"
-#include "wait.h"
+#include "futex.h"
 
 enum {
   N_SLOTS = 16,
@@ -71,6 +73,7 @@ struct tn__slab {
   unsigned char *fresh; /* not cut yet */
   size_t n_fresh;       /* bytes */
   const tn__env *env;
+  const _Atomic uint64_t *also_completed; /* in each epoch, or NULL */
 };
 
 tn_code tn__slab_create(const tn__env *env, struct tn__slab **out) {
@@ -190,6 +193,46 @@ static void put_piece(struct tn__slab *slab, slot *mine, size_t size,
   ++to->n;
 }
 
+/* -------------------------------------------------------------- completions */
+
+void tn__slab_count_also(tn__slab *slab, const _Atomic uint64_t *n_completed) {
+  slab->also_completed = n_completed;
+}
+
+static uint64_t sum_completed(const tn__slab *slab, uint32_t epoch) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < N_SLOTS; ++i)
+    sum += atomic_load_explicit(&slab->slots[i].n_completed[epoch],
+                                memory_order_acquire);
+  if (slab->also_completed != NULL)
+    sum += atomic_load_explicit(&slab->also_completed[epoch],
+                                memory_order_acquire);
+  return sum;
+}
+
+/* Counts the completed tokens first: if the sums are equal, they were equal at
+ * the moment between. */
+bool tn__epoch_is_over(const tn__engine *engine, uint32_t epoch) {
+  const uint64_t completed = sum_completed(engine->slab, epoch);
+  return completed ==
+         atomic_load_explicit(&engine->n_pushed[epoch], memory_order_acquire);
+}
+
+/* A plain store raised the count before this call. The membarrier of the
+ * waiting thread ensures that either this thread reads its mark, or the waiting
+ * thread reads the count. Without membarrier both change the same word. */
+void tn__drain_notify(tn__engine *engine) {
+  atomic_signal_fence(memory_order_seq_cst);
+  if (engine->gate_allowed == 0) atomic_fetch_add(&engine->draining, 0);
+  if (atomic_load_explicit(&engine->draining, memory_order_relaxed) == 0)
+    return;
+  /* Of two threads at this line one sees the other's count. */
+  const uint32_t draining = atomic_fetch_add(&engine->draining, 0);
+  if (draining == 0 || !tn__epoch_is_over(engine, draining - 1)) return;
+  atomic_fetch_add(&engine->drained, 1);
+  tn__futex_wake_all(&engine->drained);
+}
+
 /* ------------------------------------------------------------------- tokens */
 
 tn__token *tn__token_create_with(tn__engine *engine, uint32_t n_claims,
@@ -247,12 +290,4 @@ void tn__token_discard(tn__token *token) {
   slot *mine = take_slot(engine->slab);
   put_token(token, mine);
   return_slot(mine);
-}
-
-uint64_t tn__slab_completed(const struct tn__slab *slab, uint32_t epoch) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < N_SLOTS; ++i)
-    sum += atomic_load_explicit(&slab->slots[i].n_completed[epoch],
-                                memory_order_acquire);
-  return sum;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * slab.h: the memory of tokens, and the number of complete ones. This folder
- * only.
+ * slab.h: the memory of tokens, and the number of complete ones. Folders of
+ * the engine only.
  */
 #ifndef TENON_ENGINE_SLAB_H_
 #define TENON_ENGINE_SLAB_H_
@@ -20,7 +20,12 @@ tn__token *tn__token_create_with(tn__engine *engine, uint32_t n_claims,
 void tn__token_discard(tn__token *token);
 /* Counts the token as complete in its epoch, and frees it. */
 void tn__token_end(tn__token *token);
-/* Number of tokens that were completed in the epoch. */
-uint64_t tn__slab_completed(const tn__slab *slab, uint32_t epoch);
+/* Adds completions that need no token: their number in each epoch. */
+void tn__slab_count_also(tn__slab *slab, const _Atomic uint64_t *n_completed);
+/* True if all operations that were pushed in the epoch are complete. */
+bool tn__epoch_is_over(const tn__engine *engine, uint32_t epoch);
+/* Wakes the threads that wait for tokens to complete, after their count rose.
+ */
+void tn__drain_notify(tn__engine *engine);
 
 #endif /* TENON_ENGINE_SLAB_H_ */

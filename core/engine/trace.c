@@ -5,11 +5,10 @@
  */
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "device_queue.h"
-#include "engine_state.h"
 #include "files.h"
+#include "futex.h"
 #include "pool.h"
 #include "trace.h"
 
@@ -56,12 +55,6 @@ static _Thread_local struct {
   uint64_t id;
   lane *lane;
 } current;
-
-uint64_t tn__now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* ---------------------------------------------------------------- recording */
 

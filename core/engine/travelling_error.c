@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "device_queue.h"
 #include "engine_state.h"
 #include "travelling_error.h"
+#include "variable.h"
 
 enum {
   /* A longer text is passed on unchanged: a chain of a million functions must
@@ -161,10 +161,4 @@ void tn__var_fail(tn__engine *engine, tn__var *var, tn_code code) {
   tn__error_announce_again(engine, error);
   tn__error_put(var, error);
   tn__error_release(error);
-}
-
-void tn__var_deinit(tn__var *var) {
-  const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
-  if ((word & TN__VAR_FENCE) != 0) tn__fence_drop(var);
-  tn__error_put(var, NULL);
 }

@@ -4,7 +4,7 @@
 #ifndef TENON_ENGINE_TRAVELLING_ERROR_H_
 #define TENON_ENGINE_TRAVELLING_ERROR_H_
 
-#include "engine.h"
+#include "job.h"
 
 /* A failure. Reference counted; immutable. */
 typedef struct tn__error {

@@ -48,7 +48,7 @@
 #ifndef TENON_ENGINE_VARIABLE_H_
 #define TENON_ENGINE_VARIABLE_H_
 
-#include "engine.h"
+#include "job.h"
 
 #define TN__VAR_LOCK (1ull << 0)
 #define TN__VAR_WRITER (1ull << 1)

@@ -9,7 +9,6 @@
 
 #include "fence.h"
 #include "futex.h"
-#include "trace.h"
 
 enum { PAUSE_MIN_NS = 15625, PAUSE_MAX_NS = 1000000 };
 
@@ -142,12 +141,18 @@ void tn__fence_put_error(tn__var *var, tn__error *error) {
   unlock_var(var, word);
 }
 
-void tn__fence_drop(tn__var *var) {
+static void drop_fences(tn__var *var) {
   const uint64_t word = lock_var(var);
   tn__fence_mark *gone = var->fence;
   var->fence = NULL;
   unlock_var(var, word);
   free_marks(gone);
+}
+
+void tn__var_deinit(tn__var *var) {
+  const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
+  if ((word & TN__VAR_FENCE) != 0) drop_fences(var);
+  tn__error_put(var, NULL);
 }
 
 /* Devices have no wait with a time limit, and no call when a fence is done. Up

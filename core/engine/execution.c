@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * token.c: the life of a token that holds its grants. It runs, or does not
+ * execution.c: the life of a token that holds its grants. It runs, or does not
  * because of an error, and is then completed, which grants others.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "device_queue.h"
-#include "engine_state.h"
+#include "execution.h"
+#include "futex.h"
 #include "operation.h"
-#include "pool.h"
+#include "ready_token.h"
+#include "run_frame.h"
 #include "slab.h"
 #include "trace.h"
 #include "travelling_error.h"
@@ -18,31 +20,6 @@ enum {
   SUCCESSORS_MAX = 64,
   NAME_MAX_ASYNC = 64
 };
-
-/* ------------------------------------------------------------------- frames */
-
-_Thread_local tn__run_frame *tn__run_frame_top
-    __attribute__((tls_model("initial-exec")));
-_Thread_local uint32_t tn__drop_depth
-    __attribute__((tls_model("initial-exec")));
-
-tn__run_frame *tn__run_frame_of(const tn__engine *engine) {
-  tn__run_frame *frame = tn__run_frame_top;
-  while (frame != NULL && frame->engine != engine) frame = frame->outer;
-  return frame;
-}
-
-bool tn__is_inside(const tn__engine *engine) {
-  return tn__run_frame_of(engine) != NULL;
-}
-
-tn_code tn__check_outside(const tn__engine *engine, const char *action) {
-  if (!tn__is_inside(engine) && !tn__gate_is_entered(engine)) return TN_OK;
-  return tn__fail(TN_INVALID,
-                  "%s from inside of a function that the engine runs: it might "
-                  "wait for itself; push a function that uses the result",
-                  action);
-}
 
 /* ------------------------------------------------------------------- errors */
 
@@ -179,30 +156,6 @@ tn_code tn__token_call(tn__token *token) {
 
 /* --------------------------------------------------------------- completion */
 
-void tn__token_ready(tn__token *token) {
-  if ((token->flags & (TN__TOKEN_WAIT | TN__TOKEN_HERE)) != 0) {
-    /* The token is on another thread's stack and is invalid once that thread
-     * has seen the 1: from then on only its address is used. */
-    _Atomic uint32_t *over = &token->over;
-    atomic_store(over, 1);
-    tn__pool_wake_waiters(over);
-  } else if (token->queue != NULL) {
-    tn__queue_add_ready(token);
-  } else {
-    token->engine->kind->ready(token->engine, token);
-  }
-}
-
-/* The thread that counts the last grant is alone, and need not write. */
-static bool is_last_grant(tn__token *token) {
-  return atomic_load_explicit(&token->wait, memory_order_acquire) == 1 ||
-         atomic_fetch_sub_explicit(&token->wait, 1, memory_order_acq_rel) == 1;
-}
-
-void tn__token_granted(tn__token *token) {
-  if (is_last_grant(token)) tn__token_ready(token);
-}
-
 /* True for a successor that the completing worker may run itself. */
 static bool may_keep(const tn__token *token) {
   return (token->flags & (TN__TOKEN_WAIT | TN__TOKEN_HERE)) == 0 &&
@@ -219,7 +172,7 @@ static void release_grants(tn__token *token, tn__token **keep) {
     while (claim != NULL) {
       tn__token *next = claim->token;
       claim = tn__claim_next(claim); /* a granted token may be freed */
-      if (!is_last_grant(next)) continue;
+      if (!tn__token_is_last_grant(next)) continue;
       if (!several && only == NULL && may_keep(next)) {
         only = next;
         continue;
