@@ -36,7 +36,7 @@ bool tn__pool_has_work(tn__worker_slot *slot) {
 
 /* ---------------------------------------------------------------- sleepers */
 
-void tn__pool_wake_workers(tn__pool *pool, uint32_t n) {
+void tn__pool_wake_sleepers(tn__pool *pool, uint32_t n) {
   uint32_t idle = atomic_load(&pool->idle);
   uint32_t woken = 0;
   do {
@@ -51,7 +51,7 @@ void tn__pool_wake_workers(tn__pool *pool, uint32_t n) {
 }
 
 void tn__pool_wake_more(tn__pool *pool, uint32_t n) {
-  tn__pool_wake_workers(pool, atomic_load(&pool->idle) / TN__SEARCHING + n);
+  tn__pool_wake_sleepers(pool, atomic_load(&pool->idle) / TN__SEARCHING + n);
 }
 
 /* ----------------------------------------------------------------- threads */

@@ -107,9 +107,15 @@ uint32_t tn__pool_worker_number(const tn__pool *pool);
  * to end. */
 bool tn__pool_has_work(tn__worker_slot *slot);
 
-/* Wakes up to `n` sleepers because there is more work than the caller can do;
- * fewer if threads are searching already. */
-void tn__pool_wake_workers(tn__pool *pool, uint32_t n);
+/* Wakes up to `n` sleepers; fewer if threads are searching already. */
+void tn__pool_wake_sleepers(tn__pool *pool, uint32_t n);
+/* The same, because there is more work than the caller can do. Mostly there is
+ * no sleeper, or a thread is searching. */
+static inline void tn__pool_wake_workers(tn__pool *pool, uint32_t n) {
+  const uint32_t idle = atomic_load(&pool->idle);
+  if (idle % TN__SEARCHING != 0 && idle / TN__SEARCHING < n)
+    tn__pool_wake_sleepers(pool, n);
+}
 
 /* The same without regard to searching threads: none came, perhaps because they
  * have no processor. */

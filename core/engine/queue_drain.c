@@ -4,8 +4,6 @@
  */
 #include "queue_drain.h"
 
-#include "device_queue.h"
-#include "execution.h"
 #include "pool.h"
 
 enum { IN_A_ROW = 64 }; /* tokens before the worker checks for other work */
@@ -45,7 +43,7 @@ static bool drain_next(tn__queue *queue) {
   return true;
 }
 
-static void drain_queue(tn__queue *queue) {
+void tn__queue_drain(tn__queue *queue) {
   tn__pool *pool = queue->engine->pool;
   const bool alone = pool == NULL;
   tn__queue *outer = tn__draining;
@@ -59,11 +57,4 @@ static void drain_queue(tn__queue *queue) {
   if (more) tn__fence_record_pending(queue);
   tn__draining = outer;
   if (more) tn__queue_begin_draining(queue);
-}
-
-void tn__ready_execute(tn__token *token) {
-  if ((token->flags & TN__TOKEN_DRAIN) != 0)
-    drain_queue(token->queue);
-  else
-    tn__token_execute(token);
 }

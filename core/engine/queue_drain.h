@@ -5,9 +5,18 @@
 #ifndef TENON_ENGINE_QUEUE_DRAIN_H_
 #define TENON_ENGINE_QUEUE_DRAIN_H_
 
-#include "token.h"
+#include "device_queue.h"
+#include "execution.h"
 
-/* Runs the token. The token of a queue runs the ready tokens of that queue. */
-void tn__ready_execute(tn__token *token);
+/* Runs the ready tokens of the queue. Its own token has been taken. */
+void tn__queue_drain(tn__queue *queue);
+
+/* Runs the token, or drains the queue whose own token it is. */
+static inline void tn__ready_execute(tn__token *token) {
+  if ((token->flags & TN__TOKEN_DRAIN) != 0)
+    tn__queue_drain(token->queue);
+  else
+    tn__token_execute(token);
+}
 
 #endif /* TENON_ENGINE_QUEUE_DRAIN_H_ */
