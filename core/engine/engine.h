@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * engine.h: runs functions in the order that their read and write sets demand.
- * Uses base. Knows no tensors, operators or devices. Terms: docs/glossary.md.
+ * Knows no tensors, operators or devices. Terms: docs/glossary.md.
  *
  * One rule: two functions that share a variable, and of which at least one
  * writes it, run in the order in which they were pushed. All other pairs may
@@ -26,32 +26,30 @@
  * none of its threads, and its locks may be held for ever. So the child calls
  * no function for this engine, not even tn__engine_destroy; it creates its own.
  *
- * Headers of this folder, each of which includes only headers above it:
+ * This header is the contract, with the headers that it includes. Each of the
+ * five folders uses those above it, and files call downward:
  *
- *   engine.h             this page
- *   futex.h              sleep and wake by system call
- *   engine_state.h       the engine itself, and its gate
- *   variable.h           the protocol of variables: claims and grants
- *   travelling_error.h   errors of variables
- *   token.h              executions of jobs
- *   slab.h, push.h, operation.h, device_queue.h, wait.h, trace.h
- *   deque.h, shared_list.h, pool.h    ready tokens and workers
- *   schedule_plan.h      dependencies of jobs that are pushed together
- *   mailbox.h            pushes that run nothing on the pushing thread
- *   fence.h              fences and marks
+ *   variables   order of reads and writes: claims, grants, gate, errors
+ *   pool        places of ready tokens and loops; worker threads
+ *   fences      device queues; fences of variables
+ *   tokens      execution, completion and memory of tokens; spans
+ *   engine      this folder
  *
- * Files without a header of their name:
+ * Files of this folder, each of which calls only files above it:
  *
- *   engine.c             create, stop and destroy; the gate
- *   inline.c             fast path of threads that do not own the gate
- *   naive.c              the engine that runs inside of push
- *   dispatch.c           takes records out of the mailbox
- *   priority_heap.c      ready tokens with a priority (pool.h)
- *   parallel_for.c       loops
- *   schedule.c           jobs with an order that is worked out once
- *   variable_fences.c    the fences that a variable carries
- *   foreign_fences.c     fences of other queues that a result depends on
- *   fence_watcher.c      host tokens that wait for a fence
+ *   schedule_plan.c   dependencies of jobs that are pushed together
+ *   push.c            from a job to a token and its grants; the fast path
+ *   prepare.c         prepared operations
+ *   inline.c          fast path of threads that do not own the gate
+ *   schedule.c        jobs with an order that is worked out once
+ *   queue_drain.c     runs the tokens of a device queue
+ *   parallel_for.c    loops
+ *   dispatch.c        takes records out of the mailbox
+ *   mailbox.c         pushes that run nothing on the pushing thread
+ *   workers.c         the work of workers and of waiting threads
+ *   wait.c            waits for a variable, a function, everything
+ *   naive.c           the engine that runs inside of push
+ *   engine.c          create, stop and destroy
  */
 #ifndef TENON_CORE_ENGINE_H_
 #define TENON_CORE_ENGINE_H_

@@ -103,7 +103,7 @@ static bool take_shared(tn__worker_slot *slot, tn__ready_work *out) {
 static bool take_urgent(tn__pool *pool, int32_t above, tn__ready_work *out) {
   if (atomic_load_explicit(&pool->heap.highest, memory_order_relaxed) <= above)
     return false;
-  *out = (tn__ready_work){tn__heap_take(&pool->heap), 0};
+  *out = (tn__ready_work){tn__priority_heap_take(&pool->heap), 0};
   return out->of != NULL;
 }
 

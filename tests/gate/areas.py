@@ -21,7 +21,8 @@ import textwrap
 # Folders whose tests are in the suite of another.
 WITHIN = {
     "bind": "graph", "execution": "graph", "gradient": "graph",
-    "binding": "bindings", "call": "ndarray", "files": "exchange",
+    "fences": "engine", "pool": "engine", "tokens": "engine",
+    "variables": "engine", "binding": "bindings", "call": "ndarray", "files": "exchange",
     "graph_json": "graph", "passes": "graph", "program": "graph",
     "choice": "registry", "fields": "registry", "loading": "registry",
     "shapes": "registry",

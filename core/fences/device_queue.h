@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device_queue.h: device queues, and the use of their fences by tokens. This
- * folder only.
+ * device_queue.h: device queues, and the use of their fences by tokens. For the
+ * folders of the engine.
  */
 #ifndef TENON_ENGINE_DEVICE_QUEUE_H_
 #define TENON_ENGINE_DEVICE_QUEUE_H_

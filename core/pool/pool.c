@@ -111,7 +111,7 @@ static void init_pool(tn__pool *pool, tn__engine *engine, uint32_t workers,
                       void *(*run)(void *slot)) {
   *pool = (tn__pool){.engine = engine, .env = engine->env, .run = run};
   pool->n_workers = workers;
-  tn__heap_init(&pool->heap);
+  tn__priority_heap_init(&pool->heap);
   pthread_mutex_init(&pool->start_lock, NULL);
   pthread_mutex_init(&pool->loop_lock, NULL);
 }
@@ -154,7 +154,7 @@ void tn__pool_destroy(tn__pool *pool) {
   for (uint32_t i = 0; i < pool->n_slots; ++i)
     tn__deque_deinit(&pool->slots[i].deque);
   tn__free(pool->env, pool->slots);
-  tn__heap_deinit(&pool->heap, pool->env);
+  tn__priority_heap_deinit(&pool->heap, pool->env);
   tn__shared_deinit(&pool->shared, pool->env);
   pthread_mutex_destroy(&pool->loop_lock);
   pthread_mutex_destroy(&pool->start_lock);
@@ -165,8 +165,8 @@ void tn__pool_destroy(tn__pool *pool) {
 
 void tn__pool_ready(tn__pool *pool, tn__token *token) {
   tn__worker_slot *slot = tn__pool_slot(pool);
-  const bool heaped =
-      token->priority != 0 && tn__heap_push(&pool->heap, pool->env, token);
+  const bool heaped = token->priority != 0 &&
+                      tn__priority_heap_push(&pool->heap, pool->env, token);
   if (!heaped && slot != NULL &&
       tn__deque_push(&slot->deque, (tn__ready_work){token, 0})) {
     /* The worker of a completed token takes the tokens that became ready next,

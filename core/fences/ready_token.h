@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ready_token.h: grants of a token, and what happens to a token that has all.
+ * ready_token.h: counts the grants of a token, and passes a token that has all
+ * to the thread that runs it. For the folders of the engine.
  */
 #ifndef TENON_ENGINE_READY_TOKEN_H_
 #define TENON_ENGINE_READY_TOKEN_H_

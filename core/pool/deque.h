@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * deque.h: the work-stealing deque of a worker. Folders of the
- * engine only.
+ * deque.h: the work-stealing deque of a worker. For the folders of the engine.
  */
 #ifndef TENON_ENGINE_DEQUE_H_
 #define TENON_ENGINE_DEQUE_H_

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * travelling_error.h: errors that travel along variables. This folder only.
+ * travelling_error.h: errors that travel along variables. For the folders of
+ * the engine.
  */
 #ifndef TENON_ENGINE_TRAVELLING_ERROR_H_
 #define TENON_ENGINE_TRAVELLING_ERROR_H_

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * shared_list.h: ready tokens from threads without a deque. Folders of the
- * engine only.
+ * shared_list.h: ready tokens from threads without a deque. For the folders of
+ * the engine.
  */
 #ifndef TENON_ENGINE_SHARED_LIST_H_
 #define TENON_ENGINE_SHARED_LIST_H_

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * variable.h: the protocol of variables: claims and grants. This folder only.
+ * variable.h: the protocol of variables: claims and grants. For the folders of
+ * the engine.
  *
  * A push requests a *grant* on each of its variables: a reader's or a writer's.
  * If the variable allows it the grant comes at once, otherwise the *claim*

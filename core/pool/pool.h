@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool.h: the places of ready tokens, and the threads that take them. Folders
- * of the engine only.
+ * pool.h: the places of ready tokens, and the threads that take them. For the
+ * folders of the engine.
  *
  * A ready token goes to the deque of the worker that made it ready. Other
  * threads put it into the shared list. Tokens with a priority go to a heap,
@@ -59,7 +59,7 @@ struct tn__pool {
   _Alignas(64) _Atomic uint32_t idle;
   _Atomic uint32_t wakeups;
 
-  _Alignas(64) tn__heap heap;
+  _Alignas(64) tn__priority_heap heap;
 
   pthread_mutex_t loop_lock; /* protects the errors of loops */
   _Atomic uint64_t

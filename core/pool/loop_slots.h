@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * loop_slots.h: the slots in which workers find the loops that want
- * participants. Folders of the engine only.
+ * participants. For the folders of the engine.
  *
  * `state` of a slot counts the participants and contains their limit:
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_state.h: the engine itself, and the functions of its kind. This folder
- * only.
+ * engine_state.h: the engine itself, and the functions of its kind. For the
+ * folders of the engine.
  */
 #ifndef TENON_ENGINE_ENGINE_STATE_H_
 #define TENON_ENGINE_ENGINE_STATE_H_

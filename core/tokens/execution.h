@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * execution.h: runs and completes tokens that hold their grants. Folders of the
- * engine only.
+ * execution.h: runs and completes tokens that hold their grants. For the
+ * folders of the engine.
  */
 #ifndef TENON_ENGINE_EXECUTION_H_
 #define TENON_ENGINE_EXECUTION_H_

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * operation.h: prepared operations, and the number of their pushes. Folders of
- * the engine only.
+ * operation.h: prepared operations, and the number of their pushes. For the
+ * folders of the engine.
  */
 #ifndef TENON_ENGINE_OPERATION_H_
 #define TENON_ENGINE_OPERATION_H_

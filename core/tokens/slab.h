@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * slab.h: the memory of tokens, and the number of complete ones. Folders of
- * the engine only.
+ * slab.h: the memory of tokens, and the number of complete ones. For the
+ * folders of the engine.
  */
 #ifndef TENON_ENGINE_SLAB_H_
 #define TENON_ENGINE_SLAB_H_

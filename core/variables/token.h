@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * token.h: tokens, one execution of a job each: their grants, their functions,
- * and their completion. This folder only.
+ * token.h: tokens, one execution of a job each. For the folders of the engine.
  */
 #ifndef TENON_ENGINE_TOKEN_H_
 #define TENON_ENGINE_TOKEN_H_

@@ -11,11 +11,11 @@
 
 enum { FIRST_CAPACITY = 64 };
 
-struct tn__heap_entry {
+struct tn__priority_heap_entry {
   tn__token *token;
   uint64_t serial;
 };
-typedef struct tn__heap_entry entry;
+typedef struct tn__priority_heap_entry entry;
 
 static bool is_before(const entry *a, const entry *b) {
   if (a->token->priority != b->token->priority)
@@ -45,7 +45,7 @@ static void sift_down(entry *heap, size_t n, size_t at) {
   }
 }
 
-static bool reserve_entry(tn__heap *heap, const tn__env *env) {
+static bool reserve_entry(tn__priority_heap *heap, const tn__env *env) {
   if (heap->n < heap->capacity) return true;
   const size_t capacity =
       heap->capacity == 0 ? FIRST_CAPACITY : 2 * heap->capacity;
@@ -58,22 +58,23 @@ static bool reserve_entry(tn__heap *heap, const tn__env *env) {
   return true;
 }
 
-static void publish_highest(tn__heap *heap) {
+static void publish_highest(tn__priority_heap *heap) {
   atomic_store(&heap->highest,
                heap->n == 0 ? INT32_MIN : heap->entries[0].token->priority);
 }
 
-void tn__heap_init(tn__heap *heap) {
+void tn__priority_heap_init(tn__priority_heap *heap) {
   pthread_mutex_init(&heap->lock, NULL);
   atomic_init(&heap->highest, INT32_MIN);
 }
 
-void tn__heap_deinit(tn__heap *heap, const tn__env *env) {
+void tn__priority_heap_deinit(tn__priority_heap *heap, const tn__env *env) {
   tn__free(env, heap->entries);
   pthread_mutex_destroy(&heap->lock);
 }
 
-bool tn__heap_push(tn__heap *heap, const tn__env *env, tn__token *token) {
+bool tn__priority_heap_push(tn__priority_heap *heap, const tn__env *env,
+                            tn__token *token) {
   pthread_mutex_lock(&heap->lock);
   const bool room = reserve_entry(heap, env);
   if (room) {
@@ -85,7 +86,7 @@ bool tn__heap_push(tn__heap *heap, const tn__env *env, tn__token *token) {
   return room;
 }
 
-tn__token *tn__heap_take(tn__heap *heap) {
+tn__token *tn__priority_heap_take(tn__priority_heap *heap) {
   tn__token *token = NULL;
   pthread_mutex_lock(&heap->lock);
   if (heap->n > 0) {
