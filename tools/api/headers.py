@@ -30,6 +30,7 @@ class Entry:
     name: str
     text: str
     note: str = ""  # the comment on the line of the declaration
+    source: str = ""  # the whole declaration with its comments
 
 
 @dataclasses.dataclass
@@ -258,7 +259,10 @@ class Reader:
             self.add([each for group in inner for each in group.entries])
             self.at = end
             return
-        self.add(entries_of(text, body - self.at if body >= 0 else -1))
+        entries = entries_of(text, body - self.at if body >= 0 else -1)
+        for each in entries:
+            each.source = text
+        self.add(entries)
         self.at = end
 
     def read(self):
