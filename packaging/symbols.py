@@ -45,10 +45,9 @@ def make_text(version, libraries, known):
     text = ""
     for soname, library in sorted((read_soname(each), each)
                                   for each in libraries):
+        text += (f"{soname} libtenon0 #MINVER#\n"
+                 "* Build-Depends-Package: libtenon-dev\n")
         names = read_names(library)
-        if names:
-            text += (f"{soname} libtenon0 #MINVER#\n"
-                     "* Build-Depends-Package: libtenon-dev\n")
         for name in names:
             if not PRIVATE.search(name):
                 text += f" {name} {known.get((soname, name), version)}\n"
