@@ -12,6 +12,8 @@ read_version='s/^ *version: .\([0-9.]*\).,$/\1/p'
 version=$(git -C "$root" show "$commit:meson.build" | sed -n "$read_version" | head -n 1)
 name=tenon-$version
 mkdir -p "$folder"
-git -C "$root" -c tar.umask=0022 -c core.attributesFile=/dev/null archive \
-  --format=tar --prefix="$name/" "$commit" | gzip -9n >"$folder/$name.tar.gz"
+unset GZIP # options of the user
+git -C "$root" -c tar.umask=0022 -c core.attributesFile=/dev/null \
+  -c core.autocrlf=false -c core.eol=lf archive --format=tar --prefix="$name/" "$commit" |
+  gzip -9n >"$folder/$name.tar.gz"
 echo "$folder/$name.tar.gz"
