@@ -160,10 +160,10 @@ uint32_t tn__node_count_visible(const tn__node *node);
  * and nothing else changes. So the node has no states, and no kernel of its
  * operators draws random numbers. */
 bool tn__node_is_repeatable(const tn__node *node);
-/* Tests whether the node is a gradient with the name of its variable and the
+/* Tests whether the node is the gradient of a variable, with its name and the
  * suffix, like "x@GRAD". */
 #define TN__GRADIENT_SUFFIX "@GRAD"
-bool tn__node_is_named_gradient(const tn__node *node);
+bool tn__node_is_variable_gradient(const tn__node *node);
 /* The params struct that kernels and rules read, or NULL. */
 const void *tn__node_struct(const tn__node *node);
 
@@ -262,7 +262,7 @@ tn_code tn__graph_paste(tn_graph *to, const tn_graph *from,
 /* Copies all nodes of `from`, and replaces each GRAPH node by the inner nodes
  * that its heads need. A copy of an inner node is named "<node>/<name>" and
  * inherits the attributes of the GRAPH node. Step graphs of loops are copied
- * unchanged. */
+ * unchanged. The map is that of tn__graph_paste. */
 tn_code tn__graph_paste_flat(tn_graph *to, const tn_graph *from, tn_entry *map);
 /* Creates a map for tn__graph_paste in which every item is TN_ENTRY_NONE; NULL
  * without memory. The caller frees it with the environment's allocator. */

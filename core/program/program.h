@@ -287,7 +287,7 @@ tn_code tn__steps_recompute(tn_program *p, const tn_bind *how);
 tn_code tn__steps_pair(tn_program *p);
 /* Fills step->info with the properties of the step's call. A monitored run of
  * the parts uses the same workspace. */
-void tn__step_describe(tn__step *step, uint32_t train);
+void tn__step_fill_info(tn__step *step, uint32_t train);
 /* Replaces each run of elementwise calls by one fused step. */
 tn_code tn__steps_fuse(tn_program *p);
 /* Returns the place of an entry in the memory plan; NULL if the plan does not
