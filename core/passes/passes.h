@@ -28,7 +28,8 @@ extern const tn_passes tn__passes_table;
 
 /* -------------------------------------------------------------------- lists */
 
-/* One pass of a list of passes: a built-in pass, or a pass of a plugin. */
+/* One pass of a list of passes: the built-in pass `own`, or, if that is NULL,
+ * the plugin's pass `pass`. */
 typedef struct tn__pass_use {
   const struct tn__builtin_pass *own;
   tn__pass *pass; /* held */
@@ -75,16 +76,16 @@ struct tn_rewrite {
                       the pass began */
   bool complete;   /* all shapes and types that the heads needed were known when
                       the pass began */
-  tn_sig *heads;   /* facts about the heads at the begin */
-  tn_known *known; /* facts about the variables at the begin */
+  tn_sig *heads;   /* signatures of the heads when the pass began */
+  tn_known *known; /* signatures of the variables when the pass began */
   size_t n_known;
   tn__entry_use *uses;
   size_t n_uses;
-  size_t room;     /* capacity of uses */
+  size_t room;     /* number of items that `uses` has memory for */
   uint32_t *first; /* for each entry, the index of its first use; the list also
                       contains former uses */
   size_t n_first;
-  bool changed;
+  bool changed;    /* the pass has changed the graph */
   char text[1024]; /* the reason of a failure, or "" */
 };
 

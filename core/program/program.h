@@ -211,9 +211,9 @@ struct tn_program {
   void *monitor_ctx;
   bool watched; /* the monitor has been called and has not returned */
   tn_program_stats stats;
-  uint64_t loop_steps;        /* of one run, including loops inside of loops */
-  uint32_t trained;           /* the last forward run had TN_CALL_TRAIN */
-  bool set;                   /* parameters differ from those of the graph */
+  uint64_t loop_steps; /* of one run, including loops inside of loops */
+  uint32_t trained;    /* the last forward run had TN_CALL_TRAIN */
+  bool set;            /* tn__program_set has changed parameters of the graph */
   tn__visible_arrays seen[2]; /* the arrays that users can read: those that the
                                  forward part writes, those that the backward
                                  part writes */
@@ -280,7 +280,7 @@ tn_code tn__steps_recompute(tn_program *p, const tn_bind *how);
 tn_code tn__steps_pair(tn_program *p);
 /* Fills step->info with the properties of the step's call. A monitored run of
  * the parts uses the same workspace. */
-void tn__step_describe(tn__step *step, uint32_t train);
+void tn__step_fill_info(tn__step *step, uint32_t train);
 /* Replaces each run of elementwise calls by one fused step. */
 tn_code tn__steps_fuse(tn_program *p);
 /* Returns the place of an entry in the memory plan; NULL if the plan does not

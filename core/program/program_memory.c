@@ -10,7 +10,7 @@
 
 /* -------------------------------------------------------------------- pairs */
 
-/* In-place pairs of one step. */
+/* In-place and alias pairs of one step, for the planner. */
 typedef struct pairs {
   tn__plan_pair *v;
   uint32_t n;
@@ -421,7 +421,7 @@ static tn_code set_call_memory(tn__step *step, uint32_t train) {
   tn__planned_info info;
   void *room = NULL;
   tn__planned_deliver(step->call[train], &none);
-  tn__step_describe(step, train);
+  tn__step_fill_info(step, train);
   tn__planned_describe(step->call[train], &info);
   TN__TRY(tn__step_workspace(step, info.workspace, &room));
   return tn__planned_materialise(step->call[train], room);

@@ -21,7 +21,9 @@ import textwrap
 # Folders whose tests are in the suite of another.
 WITHIN = {
     "execution": "graph", "gradient": "graph", "program_bind": "graph",
-    "binding": "bindings", "call": "ndarray", "files": "exchange",
+    "fences": "engine", "pool": "engine", "tokens": "engine",
+    "variables": "engine", "binding": "bindings", "call": "ndarray",
+    "files": "exchange",
     "graph_json": "graph", "passes": "graph", "program": "graph",
     "choice": "registry", "fields": "registry", "loading": "registry",
     "shapes": "registry",
