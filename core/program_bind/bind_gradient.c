@@ -124,14 +124,13 @@ static tn_code make_gradients(tn__requests *requests, tn_program *p) {
   for (uint32_t k = 0; k < requests->n; ++k)
     of[k] = p->arguments.v[requests->which[k]];
   TN__TRY(make_output_gradients(p, heads, weights, &n));
-  const tn__gradient_spec spec = {
-      .query = {.heads = heads,
-                .weights = weights,
-                .of = of,
-                .n_heads = n,
-                .n_of = requests->n},
-      .flags = TN__GRADIENT_INFERRED,
-      .optional = 1};
+  const tn__gradient_spec spec = {.query = {.heads = heads,
+                                            .weights = weights,
+                                            .of = of,
+                                            .n_heads = n,
+                                            .n_of = requests->n},
+                                  .flags = TN__GRADIENT_INFERRED,
+                                  .optional = 1};
   return tn__graph_gradient(p->graph, &spec, requests->computed);
 }
 
