@@ -31,7 +31,7 @@ typedef struct tn__gate {
       holder; /* the owner, until another thread sees it outside */
 } tn__gate;   /* first member of tn__engine */
 
-/* Enters the gate if the owner's key is `key` (engine.c). A thread that comes
+/* Enters the gate if the owner's key is `key` (gate.c). A thread that comes
  * too late sets and clears `busy` of its own node only, and no other thread's
  * passage depends on that node. */
 static inline bool tn__gate_enter_as(tn__engine *engine, uint64_t key) {

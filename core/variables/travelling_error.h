@@ -38,6 +38,9 @@ tn_code tn__error_add_name(tn_code code, const char *name);
  * `cause`. */
 tn__error *tn__error_derive(tn__engine *engine, tn__error *cause,
                             const char *name);
+/* Creates the error of a function that an abandoned engine does not run, and
+ * sets the thread's error text. `name` may be NULL. */
+tn__error *tn__error_refuse(tn__engine *engine, const char *name);
 tn__error *tn__error_retain(tn__error *error);
 void tn__error_release(tn__error *error);
 /* Puts the error on a variable (NULL clears) and adds an owner. The caller
