@@ -2,8 +2,8 @@
  * execution.h: runs and completes tokens that hold their grants. For the
  * folders of the engine.
  */
-#ifndef TENON_ENGINE_EXECUTION_H_
-#define TENON_ENGINE_EXECUTION_H_
+#ifndef TENON_TOKENS_EXECUTION_H_
+#define TENON_TOKENS_EXECUTION_H_
 
 #include "token.h"
 
@@ -28,4 +28,4 @@ void tn__token_complete(tn__token *token, tn_code code);
  * thread's error text, since the caller returns the code. */
 tn_code tn__token_return(tn__token *token, tn_code code);
 
-#endif /* TENON_ENGINE_EXECUTION_H_ */
+#endif /* TENON_TOKENS_EXECUTION_H_ */

@@ -2,8 +2,8 @@
  * slab.h: the memory of tokens, and the number of complete ones. For the
  * folders of the engine.
  */
-#ifndef TENON_ENGINE_SLAB_H_
-#define TENON_ENGINE_SLAB_H_
+#ifndef TENON_TOKENS_SLAB_H_
+#define TENON_TOKENS_SLAB_H_
 
 #include "token.h"
 
@@ -28,4 +28,4 @@ bool tn__epoch_is_over(const tn__engine *engine, uint32_t epoch);
  */
 void tn__drain_notify(tn__engine *engine);
 
-#endif /* TENON_ENGINE_SLAB_H_ */
+#endif /* TENON_TOKENS_SLAB_H_ */

@@ -2,8 +2,8 @@
  * travelling_error.h: errors that travel along variables. For the folders of
  * the engine.
  */
-#ifndef TENON_ENGINE_TRAVELLING_ERROR_H_
-#define TENON_ENGINE_TRAVELLING_ERROR_H_
+#ifndef TENON_VARIABLES_TRAVELLING_ERROR_H_
+#define TENON_VARIABLES_TRAVELLING_ERROR_H_
 
 #include "job.h"
 
@@ -49,4 +49,4 @@ void tn__error_put(tn__var *var, tn__error *error);
 /* Sets the thread's error text; returns the code. */
 tn_code tn__error_set_text(const tn__error *error);
 
-#endif /* TENON_ENGINE_TRAVELLING_ERROR_H_ */
+#endif /* TENON_VARIABLES_TRAVELLING_ERROR_H_ */
