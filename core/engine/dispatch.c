@@ -13,13 +13,13 @@
 #include <sched.h>
 
 #include "device_queue.h"
-#include "execution.h"
 #include "futex.h"
 #include "mailbox.h"
 #include "operation.h"
 #include "push.h"
 #include "ready_token.h"
 #include "slab.h"
+#include "token_execution.h"
 #include "trace.h"
 #include "travelling_error.h"
 

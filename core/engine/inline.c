@@ -7,9 +7,9 @@
 #include <fenv.h>
 
 #include "engine.h"
-#include "execution.h"
 #include "kinds.h"
 #include "push.h"
+#include "token_execution.h"
 
 /* False if a push has to decide: nothing may run on the pushing thread, or this
  * thread already runs a function. */

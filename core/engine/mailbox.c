@@ -9,7 +9,6 @@
  */
 #include <assert.h>
 
-#include "execution.h"
 #include "futex.h"
 #include "kinds.h"
 #include "mailbox.h"
@@ -17,6 +16,7 @@
 #include "push.h"
 #include "run_frame.h"
 #include "slab.h"
+#include "token_execution.h"
 
 enum { PREFETCH = 512 }; /* bytes ahead of the prefetch */
 

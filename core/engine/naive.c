@@ -10,12 +10,12 @@
 #include <assert.h>
 
 #include "device_queue.h"
-#include "execution.h"
 #include "futex.h"
 #include "kinds.h"
 #include "operation.h"
 #include "push.h"
 #include "queue_drain.h"
+#include "token_execution.h"
 #include "workers.h"
 
 enum {            /* tn__token.over of an asynchronous token, 0 at first */

@@ -10,13 +10,13 @@
 #include <string.h>
 
 #include "engine.h"
-#include "execution.h"
 #include "kinds.h"
 #include "mailbox.h"
 #include "operation.h"
 #include "push.h"
 #include "ready_token.h"
 #include "slab.h"
+#include "token_execution.h"
 #include "travelling_error.h"
 
 /* ------------------------------------------------------------------- claims */

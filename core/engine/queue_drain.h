@@ -6,7 +6,7 @@
 #define TENON_ENGINE_QUEUE_DRAIN_H_
 
 #include "device_queue.h"
-#include "execution.h"
+#include "token_execution.h"
 
 /* Runs the ready tokens of the queue. Its own token has been taken. */
 void tn__queue_drain(tn__queue *queue);

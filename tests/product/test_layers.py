@@ -58,13 +58,13 @@ BELOW = {
     "core/program": ("program", ALL_CALLS + ["core/graph", "core/plan"]),
     "core/execution": ("execution", ALL_CALLS + ["core/graph", "core/plan",
                                                "core/program"]),
-    "core/bind": ("bind", ALL_CALLS + ["core/graph", "core/gradient",
-                                     "core/passes", "core/plan",
-                                     "core/program", "core/execution"]),
+    "core/program_bind": ("program_bind", ALL_CALLS + [
+        "core/graph", "core/gradient", "core/passes", "core/plan",
+        "core/program", "core/execution"]),
     "core/runtime": ("runtime", ALL_CALLS + [
         "core/loading", "core/exchange", "core/tape", "core/plan", "core/graph",
         "core/gradient", "core/graph_json", "core/passes", "core/program",
-        "core/execution", "core/bind"]),
+        "core/execution", "core/program_bind"]),
     "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
     "tools/tenon": (None, []),
     "tools/probe": (None, ["core/base", "sdk/manifest"]),
