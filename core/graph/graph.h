@@ -72,10 +72,10 @@ typedef struct tn__loop {
   uint32_t n_sequences;
   uint32_t n_states;
   uint32_t n_kept;
-  uint32_t reverse;
+  uint32_t reverse; /* 1: the loop runs from the last element to the first */
   const uint32_t *sequences; /* positions of the sequences among the node's
                                 inputs */
-  const uint32_t *states;
+  const uint32_t *states;    /* positions of the initial states, likewise */
   const tn_entry *kept; /* entries of the step graph that the loop keeps for its
                            gradient: all outputs, if heads need them, of nodes
                            that must not be computed twice */
@@ -98,16 +98,16 @@ typedef struct tn__node {
   uint32_t *in_flags;  /* for each input 0, or TN_IN_METADATA if the node reads
                           only its shape; NULL: all 0 */
   tn_operator *op;     /* CALL, BACKWARD: held by the graph */
-  const tn_op *desc;   /* of op */
+  const tn_op *desc;   /* the tables of `op` */
   tn_params *params;   /* retained; NULL: all defaults */
   tn_attribute *attrs; /* sorted by key; from the environment's allocator */
   uint32_t n_attrs;
-  uint32_t n_after; /* number of control dependencies: nodes that must be
-                       computed before this one */
-  const uint32_t *after;
-  tn_graph *inner;                /* GRAPH, LOOP: owned */
-  const tn__loop *loop;           /* LOOP */
-  tn_sig known;                   /* VARIABLE: type and shape at its creation */
+  uint32_t n_after;      /* number of control dependencies: nodes that must be
+                            computed before this one */
+  const uint32_t *after; /* numbers of those nodes */
+  tn_graph *inner;       /* GRAPH, LOOP: owned */
+  const tn__loop *loop;  /* LOOP */
+  tn_sig known;          /* VARIABLE: type and shape at its creation */
   const tn_operator *gradient_of; /* of a CALL that the gradient of an operator
                                      added: that operator, for messages; or NULL
                                      */
@@ -131,7 +131,8 @@ struct tn_graph {
   uint32_t facts;
   tn_entry *heads; /* in the arena */
   size_t n_heads;
-  const tn_entry *arguments; /* then states; in the arena */
+  const tn_entry *arguments; /* variables that the heads need: arguments, then
+                                states; in the arena */
   uint32_t n_arguments;
   uint32_t n_states;
   tn_sig *sigs;    /* n_sigs, from the environment's allocator; or NULL */
@@ -139,7 +140,7 @@ struct tn_graph {
                       and the node that inferred its type; TN_NONE: no node */
   uint32_t n_sigs; /* number of entries that the last inference covered */
   tn__vec scopes;  /* of tn__scope_attrs *, innermost last (attr.c) */
-  char *prefix;    /* or NULL */
+  char *prefix;    /* of the names of new nodes; NULL: none */
   uint64_t n_inherited; /* number of attributes that nodes have inherited from
                            nodes of outer graphs */
 };
@@ -163,7 +164,7 @@ static inline uint32_t tn__entry_id(const tn_graph *graph, tn_entry entry) {
   return tn__node_at(graph, entry.node)->first + entry.index;
 }
 /* Declaration of actual input or output `i` of a CALL; a variadic declaration
- * stands for several of them. NULL for nodes of other kinds. */
+ * represents several of them. NULL for nodes of other kinds. */
 const tn_arg *tn__node_input(const tn__node *node, uint32_t i);
 const tn_arg *tn__node_output(const tn__node *node, uint32_t i);
 /* Number of outputs that a user sees: of a CALL or LOOP without the hidden

@@ -34,8 +34,8 @@ static bool find_output(const tn_graph *graph, const char *name,
   return false;
 }
 
-/* maximal number of variables and first outputs of nodes that are compared to
- * find the nearest name */
+/* Largest number of names that are compared to find the nearest one: of
+ * variables, and of first outputs of nodes. */
 enum { CANDIDATES = 1024 };
 
 typedef struct candidates {

@@ -40,6 +40,7 @@ static tn_code fail_node(const tn__graph_reader *r, const tn__node_draft *d,
 
 /* -------------------------------------------------------------------- nodes */
 
+/* Number of lists of a draft. */
 enum { N_LISTS = 8 };
 
 static void list_draft_buffers(tn__node_draft *d, tn__buf **to) {

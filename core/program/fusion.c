@@ -12,8 +12,8 @@
 #include "fused.h"
 
 enum {
-  MOST_PARTS = 32,
-  MOST_OPERANDS = 96,    /* of all parts together */
+  MOST_PARTS = 32,       /* largest number of parts of a fused step */
+  MOST_OPERANDS = 96,    /* largest number of operands of all parts together */
   LEAST_BYTES = 32 << 10 /* least number of bytes of one operand of a fused
                             step; smaller operands stay in the cache anyway */
 };

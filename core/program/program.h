@@ -189,9 +189,9 @@ struct tn_program {
   void *monitor_ctx;
   bool watched; /* the monitor has been called and has not returned */
   tn_program_stats stats;
-  uint64_t loop_steps;        /* of one run, including loops inside of loops */
-  uint32_t trained;           /* the last forward run had TN_CALL_TRAIN */
-  bool set;                   /* parameters differ from those of the graph */
+  uint64_t loop_steps; /* of one run, including loops inside of loops */
+  uint32_t trained;    /* the last forward run had TN_CALL_TRAIN */
+  bool set;            /* tn__program_set has changed parameters of the graph */
   tn__visible_arrays seen[2]; /* the arrays that users can read: those that the
                                  forward part writes, those that the backward
                                  part writes */

@@ -10,7 +10,7 @@
 
 /* -------------------------------------------------------------------- pairs */
 
-/* In-place pairs of one step. */
+/* In-place and alias pairs of one step, for the planner. */
 typedef struct pairs {
   tn__plan_pair *v;
   uint32_t n;

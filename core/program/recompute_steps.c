@@ -155,7 +155,7 @@ static tn_code alloc_lists(step_writer *w, const tn__recompute *answer) {
   return TN_OK;
 }
 
-/* Plans the calls again of steps that have other operands now. */
+/* Plans again the calls of steps that now have other operands. */
 static tn_code renew_calls(tn_program *p) {
   for (uint32_t i = p->n_forward; i < p->n_steps; ++i) {
     tn__step *step = p->steps[i];
