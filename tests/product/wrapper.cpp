@@ -103,6 +103,15 @@ static void calls_have_many_inputs_and_outputs(tenon::runtime &rt) {
          tenon::dims{3, 2}));
 }
 
+/* 1*3 + 2*4. */
+static void an_optional_input_may_be_absent(tenon::runtime &rt) {
+  auto x = array::of<float>(rt, {1, 2}, {1, 2});
+  auto weight = array::of<float>(rt, {1, 2}, {3, 4});
+  auto y = rt.call("nn.fully_connected", {x, weight, nullptr},
+                   {{"num_hidden", 1}, {"no_bias", true}});
+  CHECK((y.values<float>() == floats{11}));
+}
+
 /* The mean of {1, 3} is 2 and the variance 1, so the averages of momentum 0.5
  * become 0.5*0 + 0.5*2 and 0.5*1 + 0.5*1. */
 static void training_calls_change_states(tenon::runtime &rt) {
@@ -175,6 +184,7 @@ int main(int argc, char **argv) {
   a_wrong_type_is_refused(rt);
   calls_pass_each_kind_of_parameter(rt);
   calls_have_many_inputs_and_outputs(rt);
+  an_optional_input_may_be_absent(rt);
   training_calls_change_states(rt);
   failures_are_exceptions(rt);
   tapes_differentiate_twice(rt);
