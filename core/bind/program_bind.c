@@ -2,6 +2,7 @@
  * program_bind.c: makes a program of a graph: calls the stations of program.h
  * in order.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "binding.h"
@@ -216,6 +217,15 @@ static tn_code bind_with_limit(const tn_graph *graph, const tn_bind *how,
   return rc;
 }
 
+static void log_program(const tn_program *p) {
+  tn__log(p->env, TN__LOG_PROGRAM, TN_LOG_DEBUG,
+          "bound %u nodes as %u steps, %u of them forward; arrays in %zu bytes "
+          "(lower bound %zu)",
+          tn__n_nodes(p->graph), p->n_steps, p->n_forward,
+          p->planned ? tn__memory_plan_bytes(&p->plan) : 0,
+          p->planned ? tn__memory_plan_lower_bound(&p->plan) : 0);
+}
+
 /* Returns the next limit to try, after the plan for the limit `memory` was
  * larger than the user's limit by `over` bytes. */
 static uint64_t get_next_limit(const tn_bind *how, uint64_t memory,
@@ -233,7 +243,13 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
   *out = NULL;
   for (int left = ATTEMPTS - 2;; --left) {
     const tn_code rc = bind_with_limit(graph, how, memory, &over, out);
+    if (rc == TN_OK) log_program(*out);
     if (over == 0 || memory == TN_MEMORY_MINIMAL) return rc;
+    tn__log(graph->env, TN__LOG_PROGRAM, TN_LOG_DEBUG,
+            "the plan is %" PRIu64
+            " bytes above the limit; binding again with "
+            "more recomputed steps",
+            over);
     memory = get_next_limit(how, memory, over, left);
   }
 }

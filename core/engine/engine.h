@@ -43,6 +43,7 @@
  * Files without a header of their name:
  *
  *   engine.c             create, stop and destroy; the gate
+ *   engine_json.c        the state of an engine as JSON
  *   inline.c             fast path of threads that do not own the gate
  *   naive.c              the engine that runs inside of push
  *   dispatch.c           takes records out of the mailbox
@@ -105,6 +106,10 @@ void tn__engine_destroy(tn__engine *engine);
 
 /* Actual number of workers; at most 4096. */
 uint32_t tn__engine_workers(const tn__engine *engine);
+
+/* Adds its state as a JSON object: kind, threads, pending operations, queues.
+ * Waits for no thread; values under a lock that is held are null. */
+void tn__engine_json(tn__engine *engine, tn__buf *out);
 
 /* Creates a thread with all signals blocked: signals belong to the application.
  */
