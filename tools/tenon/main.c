@@ -60,7 +60,7 @@ static const command commands[] = {
      NULL, "operator file",
      OPTION_JSON | OPTION_PLUGIN | OPTION_GRAD | OPTION_DTYPE | OPTION_SEED |
          OPTION_FULL | OPTION_TRACE | OPTION_OUT | OPTION_PROFILE |
-         OPTION_TRAINING | OPTION_HELP,
+         OPTION_TRAINING | OPTION_STATE | OPTION_HELP,
      cmd_run},
     {"graph", "graph show|plan|run NET.json [ARRAY...]",
      "a graph, and a program made of it",
@@ -79,7 +79,7 @@ static const command commands[] = {
      OPTION_JSON | OPTION_PLUGIN | OPTION_SHAPE | OPTION_TRAIN | OPTION_DOT |
          OPTION_SVG | OPTION_WHY | OPTION_PASS | OPTION_GROUP | OPTION_DTYPE |
          OPTION_SEED | OPTION_FULL | OPTION_TRACE | OPTION_OUT |
-         OPTION_PROFILE | OPTION_HELP,
+         OPTION_PROFILE | OPTION_STATE | OPTION_HELP,
      cmd_graph},
 };
 
@@ -94,6 +94,13 @@ static const char about_plugins[] =
     "users\n"
     "may write are refused.\n";
 
+static const char about_log[] =
+    "The environment variable TENON_LOG selects lines of the library's log, "
+    "which\n"
+    "are printed on stderr: TENON_LOG=debug, or engine:debug,info with a level "
+    "of\n"
+    "its own for a part. A wrong word gets the list of levels and parts.\n";
+
 static const char about_status[] =
     "Status: 0 done, 1 failed, 2 a command line that is not understood.\n";
 
@@ -107,8 +114,8 @@ static void print_overview(text *out) {
   table_print(&rows, "  ", out);
   text_add(out,
            "\n`tenon COMMAND --help` says more; `tenon --version` prints the "
-           "version,\n`tenon --commands` all of this as JSON.\n\n%s\n%s",
-           about_plugins, about_status);
+           "version,\n`tenon --commands` all of this as JSON.\n\n%s\n%s\n%s",
+           about_plugins, about_log, about_status);
 }
 
 static void print_help(const command *c, text *out) {
@@ -150,6 +157,7 @@ static void print_commands_json(text *out) {
   add_member("version", tn_version(), out);
   add_member("summary", "look at plugins and graphs, and run operators", out);
   add_member("files", about_plugins, out);
+  add_member("environment", about_log, out);
   add_member("status", about_status, out);
   text_add(out, "\"commands\": [");
   for (size_t i = 0; i < N_COMMANDS; ++i) {
