@@ -5,29 +5,15 @@
 #include <inttypes.h>
 
 #include "device_queue.h"
+#include "engine.h"
 #include "engine_state.h"
-#include "mailbox.h"
+#include "kinds.h"
+#include "pool.h"
 #include "slab.h"
 
 static const char *kind_name(const tn__engine *engine) {
   if (engine->kind == &tn__kind_naive) return "naive";
   return engine->kind == &tn__kind_dispatching ? "threaded" : "pooled";
-}
-
-/* Counts completed operations before pushed ones, so that the difference is
- * never below 0. */
-static uint64_t count_pending(const tn__engine *engine) {
-  uint64_t completed = 0, pushed = 0;
-  for (uint32_t epoch = 0; epoch < 2; ++epoch) {
-    completed += tn__slab_completed(engine->slab, epoch);
-    if (engine->mailbox != NULL)
-      completed += atomic_load_explicit(&engine->mailbox->n_completed[epoch],
-                                        memory_order_acquire);
-  }
-  for (uint32_t epoch = 0; epoch < 2; ++epoch)
-    pushed +=
-        atomic_load_explicit(&engine->n_pushed[epoch], memory_order_acquire);
-  return pushed - completed;
 }
 
 static bool is_pushing(const tn__engine *engine) {
@@ -100,8 +86,10 @@ static void add_queues(tn__engine *engine, tn__buf *out) {
 void tn__engine_json(tn__engine *engine, tn__buf *out) {
   tn__buf_add(out, "{\"kind\": \"%s\", ", kind_name(engine));
   add_threads(engine, out);
-  tn__buf_add(out, "\"pending\": %" PRIu64 ", \"pushing\": %s, \"failures\": ",
-              count_pending(engine), is_pushing(engine) ? "true" : "false");
+  tn__buf_add(
+      out, "\"pending\": %" PRIu64 ", \"pushing\": %s, \"failures\": ",
+      tn__epoch_count_pending(engine, 0) + tn__epoch_count_pending(engine, 1),
+      is_pushing(engine) ? "true" : "false");
   add_failures(engine, out);
   tn__buf_add(out, ", \"queues\": ");
   add_queues(engine, out);

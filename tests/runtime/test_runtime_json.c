@@ -285,6 +285,22 @@ Test(runtime_json, answers_while_locks_are_held, .timeout = 100) {
   close_runtime(rt);
 }
 
+Test(runtime_json, lists_the_queues_of_devices) {
+  static const tn__queue_ops none = {NULL};
+  tn__queue *queue = NULL;
+  tn_runtime *rt = open_runtime(TN_ENGINE_POOLED, 1);
+  EXPECT(tn__queue_create(rt->env.engine, &none, NULL, "disk(0)", &queue),
+         TN_OK);
+  read_state(rt);
+  EXPECT_VALUE("engine.queues", "1");
+  EXPECT_VALUE("engine.queues[0].name", "disk(0)");
+  EXPECT_VALUE("engine.queues[0].running", "false");
+  EXPECT_VALUE("engine.queues[0].ready", "0");
+  EXPECT_VALUE("engine.queues[0].next", "null");
+  tn__queue_destroy(queue);
+  close_runtime(rt);
+}
+
 static tn_code fail_job(void *arg) {
   (void)arg;
   return tn_fail(TN_IO, "planted");
