@@ -21,7 +21,7 @@ CR_API void criterion_send_assert(struct criterion_assert_stats *stats) {
   (void)raise(SIGTRAP);
 }
 
-/* The process ends, because the test has left its objects behind. */
+/* The process ends, because the objects of the test still exist. */
 CR_API CR_NORETURN void criterion_abort_test(void) {
   exit(1);
 }
