@@ -26,20 +26,6 @@ typedef struct printer {
   bool blank; /* a blank line precedes the next part */
 } printer;
 
-void c_print_blanks(tn__buf *out, size_t n) {
-  static const char blanks[] = "                ";
-  for (; n > sizeof blanks - 1; n -= sizeof blanks - 1)
-    tn__buf_bytes(out, blanks, sizeof blanks - 1);
-  tn__buf_bytes(out, blanks, n);
-}
-
-size_t c_width(const char *text) {
-  size_t n = 0;
-  for (; *text != '\0' && *text != '\n'; ++text)
-    n += ((unsigned char)*text & 0xc0) != 0x80;
-  return n;
-}
-
 /* Adds n bytes at a column, and ends the line. */
 static void print_bytes(tn__buf *out, size_t column, const char *s, size_t n) {
   c_print_blanks(out, column);
@@ -133,10 +119,6 @@ static bool fits_each(const call *c, size_t column) {
     s += n + strspn(s + n, " ");
   }
   return true;
-}
-
-static bool has_several(const call *c) {
-  return c->arguments + measure_argument(c->arguments) < c->end;
 }
 
 /* Fills lines with arguments; further lines begin at `margin`. */
@@ -259,9 +241,7 @@ static void fill_flags(tn__buf *out, size_t column, size_t margin,
  * before a break. */
 static void print_line_in_two(tn__buf *out, size_t column, const char *s,
                               size_t n) {
-  c_print_blanks(out, column);
-  tn__buf_bytes(out, s, n);
-  tn__buf_bytes(out, "\n", 1);
+  print_bytes(out, column, s, n);
   print_text(out, column + FURTHER, s + n + strspn(s + n, " "));
 }
 
@@ -274,7 +254,7 @@ static void print_field(tn__buf *out, size_t column, const char *s, size_t n) {
     c_print_blanks(out, column);
     tn__buf_bytes(out, s, n + 1);
     fill_flags(out, column + n + 1, column + n + 1, value);
-  } else if (!fits && find_call(s, &c) && has_several(&c)) {
+  } else if (!fits && find_call(s, &c)) {
     print_call(out, column, &c);
   } else {
     print_line_in_two(out, column, s, n);
@@ -296,17 +276,43 @@ static void print_declarator(tn__buf *out, size_t column, const char *s,
       star != NULL && star < s + n ? (size_t)(star - s) : name - (name > 0));
 }
 
+static void print_code(tn__buf *out, size_t column, const char *s);
+
 /* Prints "variable = value;". */
 static void print_assignment(tn__buf *out, size_t column, const char *s,
                              size_t n) {
   call c;
-  if (column + FURTHER + c_width(s + n + 1) <= C_PAGE || !find_call(s, &c))
+  if (column + FURTHER + c_width(s + n + 1) <= C_PAGE || !find_call(s, &c)) {
     print_line_in_two(out, column, s, n);
-  else
+  } else if (column + c.n_head <= C_PAGE) {
     print_call(out, column, &c);
+  } else {
+    print_bytes(out, column, s, n);
+    print_code(out, column + FURTHER, s + n + 1);
+  }
 }
 
-static void print_code(tn__buf *out, size_t column, const char *s);
+/* Prints "name<argument>,", an item of C++. */
+static void print_template(tn__buf *out, size_t column, const char *s) {
+  const size_t n = strcspn(s, "<") + 1;
+  print_bytes(out, column, s, n);
+  print_text(out, column + FURTHER, s + n);
+}
+
+/* Prints "#define NAME value" if it is too long. Other directives cannot be
+ * broken. */
+static void print_directive(tn__buf *out, const char *s) {
+  static const char define[] = "#define ";
+  const size_t before = sizeof define - 1;
+  const size_t n = before + strcspn(s + before, " ");
+  if (strncmp(s, define, before) != 0 || s[n] == '\0') {
+    print_text(out, 0, s);
+    return;
+  }
+  tn__buf_bytes(out, s, n);
+  tn__buf_bytes(out, " \\\n", 3);
+  print_text(out, BLOCK, s + n + 1);
+}
 
 /* Prints "explicit name(parameters) : member(value) {}" of C++. */
 static void print_constructor(tn__buf *out, size_t column, const call *c) {
@@ -323,11 +329,12 @@ static void print_constructor(tn__buf *out, size_t column, const call *c) {
 static void print_long(tn__buf *out, size_t column, const char *s) {
   const size_t n = find_assignment(s);
   call c;
-  if (strncmp(s, "for (", 5) == 0 && find_call(s, &c) && !ends_with(s, "{")) {
+  if (*s == '#') {
+    print_directive(out, s);
+  } else if (strncmp(s, "for (", 5) == 0 && find_call(s, &c) &&
+             !ends_with(s, "{")) {
     const size_t head = (size_t)(c.end - s) + 1;
-    c_print_blanks(out, column);
-    tn__buf_bytes(out, s, head);
-    tn__buf_bytes(out, "\n", 1);
+    print_bytes(out, column, s, head);
     print_code(out, column + BLOCK, s + head + 1);
   } else if (n > 0 && *s == '.') {
     print_field(out, column, s, n);
@@ -341,6 +348,8 @@ static void print_long(tn__buf *out, size_t column, const char *s) {
     print_line_in_two(out, column, s, (size_t)(c.end - s) + 1);
   } else if (find_call(s, &c)) {
     print_call(out, column, &c);
+  } else if (ends_with(s, ">,")) {
+    print_template(out, column, s);
   } else if (strncmp(s, "extern ", 7) == 0) {
     print_line_in_two(out, column, s, (size_t)(strrchr(s, ' ') - s));
   } else {
@@ -352,7 +361,7 @@ static void print_long(tn__buf *out, size_t column, const char *s) {
 /* Prints one line of code on as many lines as it needs. */
 static void print_code(tn__buf *out, size_t column, const char *s) {
   const size_t bytes = strlen(s);
-  if (column + bytes <= C_PAGE || column + c_width(s) <= C_PAGE || *s == '#')
+  if (column + bytes <= C_PAGE || column + c_width(s) <= C_PAGE)
     print_bytes(out, column, s, bytes);
   else
     print_long(out, column, s);

@@ -6,6 +6,20 @@
 
 #include "cfile.h"
 
+void c_print_blanks(tn__buf *out, size_t n) {
+  static const char blanks[] = "                ";
+  for (; n > sizeof blanks - 1; n -= sizeof blanks - 1)
+    tn__buf_bytes(out, blanks, sizeof blanks - 1);
+  tn__buf_bytes(out, blanks, n);
+}
+
+size_t c_width(const char *text) {
+  size_t n = 0;
+  for (; *text != '\0' && *text != '\n'; ++text)
+    n += ((unsigned char)*text & 0xc0) != 0x80;
+  return n;
+}
+
 /* Columns of n bytes. */
 static size_t count_columns(const char *text, size_t n) {
   size_t width = 0;
