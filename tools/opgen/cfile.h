@@ -129,19 +129,4 @@ typedef struct c_part {
   size_t n;  /* bytes, of C_BYTES */
 } c_part;
 
-/* Lay out one part at a column (ctext.c). */
-void c_print_literal(tn__buf *out, size_t column, const char *field,
-                     const char *text);
-void c_print_comment(tn__buf *out, size_t column, const char *text,
-                     const char *last);
-void c_print_section(tn__buf *out, const char *title);
-void c_print_bytes(tn__buf *out, size_t column, const char *bytes, size_t n);
-
-#define C_PAGE 80 /* columns */
-
-/* Columns of the text up to its end or the end of its line, in code points. */
-size_t c_width(const char *text);
-/* Adds n blanks. */
-void c_print_blanks(tn__buf *out, size_t n);
-
 #endif /* OPGEN_CFILE_H_ */

@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "cfile.h"
+#include "cprint.h"
 
-enum { BLOCK = 2, FURTHER = 4, MOST_LEVELS = 16, LEAST_NUMBERED = 5 };
+enum { BLOCK = 2, MOST_LEVELS = 16, LEAST_NUMBERED = 5 };
 
 /* An open brace. */
 typedef struct level {
@@ -150,8 +150,8 @@ static void break_before_name(tn__buf *out, const call *c) {
   tn__buf_bytes(out, c->head, n > 0 && c->head[n - 1] == ' ' ? n - 1 : n);
   break_line(out, 0);
   tn__buf_bytes(out, c->head + n, margin);
-  if (!fits) break_line(out, FURTHER);
-  fill_arguments(out, c, fits ? margin : FURTHER);
+  if (!fits) break_line(out, C_FURTHER);
+  fill_arguments(out, c, fits ? margin : C_FURTHER);
 }
 
 /* Number of lines of the arguments between `margin` and the end of the page. */
@@ -181,7 +181,7 @@ static void print_assertion(tn__buf *out, const call *c) {
   const size_t first = equal != NULL ? (size_t)(equal - c->arguments) + 3 : n;
   if (c->n_head + first <= C_PAGE) {
     tn__buf_bytes(out, c->arguments, first);
-    break_line(out, c->n_head + FURTHER);
+    break_line(out, c->n_head + C_FURTHER);
     tn__buf_bytes(out, equal + 4, n - first - 1);
   } else if (find_call(c->arguments, &inner)) {
     const size_t part = inner.n_head + measure_argument(inner.arguments);
@@ -208,12 +208,12 @@ static void print_call(tn__buf *out, size_t column, const call *c) {
   tn__buf_bytes(out, c->head, c->n_head);
   const bool statement = column > 0 && !ends_with(c->end, "{");
   if (each && (!statement || count_lines(c, margin) <=
-                                 count_lines(c, column + FURTHER) + 1)) {
+                                 count_lines(c, column + C_FURTHER) + 1)) {
     fill_arguments(out, c, margin);
     return;
   }
-  break_line(out, column + FURTHER);
-  fill_arguments(out, c, column + FURTHER);
+  break_line(out, column + C_FURTHER);
+  fill_arguments(out, c, column + C_FURTHER);
 }
 
 /* Fills lines with names and the `|` after each; the text begins at the column
@@ -242,13 +242,13 @@ static void fill_flags(tn__buf *out, size_t column, size_t margin,
 static void print_line_in_two(tn__buf *out, size_t column, const char *s,
                               size_t n) {
   print_bytes(out, column, s, n);
-  print_text(out, column + FURTHER, s + n + strspn(s + n, " "));
+  print_text(out, column + C_FURTHER, s + n + strspn(s + n, " "));
 }
 
 /* Prints ".field = value,", of which `n` bytes are before the value. */
 static void print_field(tn__buf *out, size_t column, const char *s, size_t n) {
   const char *value = s + n + 1;
-  const bool fits = column + FURTHER + c_width(value) <= C_PAGE;
+  const bool fits = column + C_FURTHER + c_width(value) <= C_PAGE;
   call c;
   if (strstr(value, " | ") != NULL && !fits) {
     c_print_blanks(out, column);
@@ -282,13 +282,13 @@ static void print_code(tn__buf *out, size_t column, const char *s);
 static void print_assignment(tn__buf *out, size_t column, const char *s,
                              size_t n) {
   call c;
-  if (column + FURTHER + c_width(s + n + 1) <= C_PAGE || !find_call(s, &c)) {
+  if (column + C_FURTHER + c_width(s + n + 1) <= C_PAGE || !find_call(s, &c)) {
     print_line_in_two(out, column, s, n);
   } else if (column + c.n_head <= C_PAGE) {
     print_call(out, column, &c);
   } else {
     print_bytes(out, column, s, n);
-    print_code(out, column + FURTHER, s + n + 1);
+    print_code(out, column + C_FURTHER, s + n + 1);
   }
 }
 
@@ -296,7 +296,7 @@ static void print_assignment(tn__buf *out, size_t column, const char *s,
 static void print_template(tn__buf *out, size_t column, const char *s) {
   const size_t n = strcspn(s, "<") + 1;
   print_bytes(out, column, s, n);
-  print_text(out, column + FURTHER, s + n);
+  print_text(out, column + C_FURTHER, s + n);
 }
 
 /* Prints "#define NAME value" if it is too long. Other directives cannot be
@@ -319,9 +319,9 @@ static void print_constructor(tn__buf *out, size_t column, const call *c) {
   const size_t n = (size_t)(c->end - c->head) + 1;
   c_print_blanks(out, column);
   tn__buf_bytes(out, c->head, c->n_head);
-  if (column + n > C_PAGE) break_line(out, column + FURTHER);
+  if (column + n > C_PAGE) break_line(out, column + C_FURTHER);
   tn__buf_bytes(out, c->arguments, n - c->n_head);
-  break_line(out, column + FURTHER);
+  break_line(out, column + C_FURTHER);
   print_text(out, 0, c->end + strlen(") "));
 }
 
@@ -354,7 +354,7 @@ static void print_long(tn__buf *out, size_t column, const char *s) {
     print_line_in_two(out, column, s, (size_t)(strrchr(s, ' ') - s));
   } else {
     c_print_blanks(out, column);
-    fill_flags(out, column, column + FURTHER, s);
+    fill_flags(out, column, column + C_FURTHER, s);
   }
 }
 
@@ -392,18 +392,18 @@ static void print_opening(printer *p, const char *text) {
     const size_t n = strlen(text) - strlen(" {");
     c_print_blanks(p->out, indent);
     tn__buf_bytes(p->out, text, n);
-    break_line(p->out, indent + FURTHER);
+    break_line(p->out, indent + C_FURTHER);
     tn__buf_bytes(p->out, "{\n", 2);
-    open_level(p, &(level){indent + FURTHER, indent, true, 0},
-               indent + 2 * FURTHER);
+    open_level(p, &(level){indent + C_FURTHER, indent, true, 0},
+               indent + 2 * C_FURTHER);
     return;
   }
   const bool broken = values && indent + c_width(text) > C_PAGE;
   const bool inner = *text == '{' && is_in_values(p);
   print_code(p->out, indent, text);
   open_level(p, &(level){indent, indent, values || inner, 0},
-             indent + (broken                              ? 2 * FURTHER
-                       : values || inner                   ? FURTHER
+             indent + (broken                              ? 2 * C_FURTHER
+                       : values || inner                   ? C_FURTHER
                        : ends_with(text, "extern \"C\" {") ? 0
                                                            : BLOCK));
 }
@@ -448,7 +448,7 @@ static void print_line(printer *p, const char *text, bool list) {
     print_closing(p, text);
     if (ends_with(text, "= {"))
       open_level(p, &(level){p->indent, p->indent, true, 0},
-                 p->indent + FURTHER);
+                 p->indent + C_FURTHER);
   } else if (ends_with(text, "{")) {
     print_opening(p, text);
     if (list && p->depth > 0) current_level(p)->list = p->out->n;

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "cfile.h"
+#include "cprint.h"
 
 void c_print_blanks(tn__buf *out, size_t n) {
   static const char blanks[] = "                ";
@@ -44,7 +44,7 @@ static void add_escaped(tn__buf *out, char c, char last) {
     tn__buf_bytes(out, &c, 1);
 }
 
-enum { FURTHER = 4, OUTERMOST = 4 };
+enum { OUTERMOST = 4 }; /* columns of a field of an outer initialiser */
 
 /* A possible end of a piece: bytes of text before it, and bytes of the
  * literal. */
@@ -121,7 +121,7 @@ void c_print_literal(tn__buf *out, size_t column, const char *field,
                      const char *text) {
   const size_t marks = strlen("\"\",");
   const size_t beside = column + strlen(field) + strlen(". = ");
-  const size_t below = *field != '\0' ? column + FURTHER : column;
+  const size_t below = *field != '\0' ? column + C_FURTHER : column;
   const size_t width = C_PAGE - marks - below;
   tn__buf piece;
   tn__buf_init(&piece, out->env);
