@@ -15,8 +15,8 @@ enum {
   WANTED = 1u << 0,  /* a requested gradient depends on its gradient */
   STOPPED = 1u << 1, /* the user has stopped gradients here: the entry's
                         gradient is not passed to its node */
-  ASKED = 1u << 2,
-  REACHED = 1u << 3 /* it has a gradient */
+  ASKED = 1u << 2,   /* the caller requests the gradient of this entry */
+  REACHED = 1u << 3  /* a head depends on it, so it has a gradient */
 };
 
 /* One summand of the gradient of an entry: a reader of the entry adds one, or a
@@ -26,7 +26,7 @@ typedef struct part {
   tn_entry entry;
   uint32_t head; /* number of the head that this summand is the output gradient
                     of; TN_NONE: the summand is `entry` */
-  uint32_t next; /* TN_NONE: the last */
+  uint32_t next; /* index of the next summand; TN_NONE: none */
 } part;
 
 /* All summands of the gradient of one entry, in the order of their creation. */
@@ -35,20 +35,21 @@ typedef struct gradient_parts {
   uint32_t last;
   uint32_t n;
   uint32_t expected; /* number of missing parts */
-  uint32_t all;
-  bool settled; /* the sum is complete: `sum` is the gradient */
+  uint32_t all;      /* number of all parts that the entry will get */
+  bool settled;      /* the sum is complete: `sum` is the gradient */
   tn_entry sum;
 } gradient_parts;
 
+/* The state of one run of the pass. */
 typedef struct sweep {
   tn_graph *graph;
   const tn__gradient_spec *spec;
-  uint32_t n_nodes;         /* number before the pass */
-  uint32_t n_entries;       /* the same */
+  uint32_t n_nodes;         /* number of nodes before the pass */
+  uint32_t n_entries;       /* number of entries before the pass */
   tn__order order;          /* of the nodes that the heads need */
   uint8_t *live;            /* per node: in `order` */
-  uint8_t *state;           /* per entry */
-  gradient_parts *meetings; /* per entry */
+  uint8_t *state;           /* per entry: WANTED ... REACHED */
+  gradient_parts *meetings; /* per entry: the summands of its gradient */
   part *parts;
   uint32_t n_parts;
   uint8_t *wanted; /* space for any node's inputs, twice */
@@ -106,6 +107,7 @@ static bool has_integer_type(const sweep *s, const tn__node *node, uint32_t i) {
   return dtype != TN_DTYPE_UNKNOWN && !tn__dtype_is_float(dtype);
 }
 
+/* Marks the entries on which a requested gradient depends (WANTED). */
 static void mark_wanted(sweep *s) {
   const tn_gradient_query *q = &s->spec->query;
   for (size_t i = 0; i < q->n_stop; ++i)
@@ -142,6 +144,8 @@ static void count_expected_part(sweep *s, tn_entry entry) {
   ++s->n_parts;
 }
 
+/* Marks the entries that get a gradient (REACHED), and counts their
+ * summands. */
 static void mark_reached(sweep *s) {
   const tn_gradient_query *q = &s->spec->query;
   for (size_t i = 0; i < q->n_heads; ++i) count_expected_part(s, q->heads[i]);

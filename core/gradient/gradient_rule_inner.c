@@ -294,16 +294,16 @@ enum { CONSTANT = 0, SEQUENCE = 1, STATE = 2 };
 
 typedef struct loop {
   tn__inner_gradient x;
-  const tn__loop *like;
-  uint8_t *roles;    /* by input: CONSTANT, SEQUENCE or STATE */
-  uint32_t n_states; /* number of states of the differentiated loop; their
-                        gradients are first in x.of */
-  tn_entry *after;   /* for each state, an entry of the inner graph: the
-                        gradient with respect to the state after the step
-                        (dstate') */
-  tn_entry *sums;    /* for each other gradient, an entry of the inner graph:
-                        the sum before the step; NONE if the gradient is
-                        collected per step */
+  const tn__loop *like; /* the differentiated loop */
+  uint8_t *roles;       /* by input: CONSTANT, SEQUENCE or STATE */
+  uint32_t n_states;    /* number of states of the differentiated loop; their
+                           gradients are first in x.of */
+  tn_entry *after;      /* for each state, an entry of the inner graph: the
+                           gradient with respect to the state after the step
+                           (dstate') */
+  tn_entry *sums;       /* for each other gradient, an entry of the inner graph:
+                           the sum before the step; NONE if the gradient is
+                           collected per step */
 } loop;
 
 static void find_roles(const tn__loop *like, uint8_t *roles) {
@@ -375,7 +375,8 @@ static tn_code replace_kept(tn__inner_gradient *x) {
   return TN_OK;
 }
 
-/* Adds dstate' and dout[t]. */
+/* Adds the output gradients of a step, dstate' and dout[t], as variables of the
+ * inner graph. */
 static tn_code add_loop_output_gradients(loop *l) {
   tn__inner_gradient *x = &l->x;
   for (uint32_t i = 0; i < x->n_bodies; ++i) {
@@ -460,7 +461,7 @@ static tn_code add_sum_heads(loop *l) {
   return TN_OK;
 }
 
-/* Adds dx[t]. */
+/* Adds dx[t] as heads: the gradients of the elements of sequences. */
 static void add_collected_heads(loop *l) {
   tn__inner_gradient *x = &l->x;
   for (uint32_t k = l->n_states; k < x->n_of; ++k)

@@ -14,8 +14,8 @@ typedef struct tn__inner_gradient {
   tn_graph *graph;  /* inner graph of the gradient: variables that replace kept
                        entries, a copy of the node's graph, then further nodes
                        */
-  tn_entry *inputs; /* of the copy: arguments */
-  tn_entry *bodies; /* of the copy: heads */
+  tn_entry *inputs; /* the arguments of the copy */
+  tn_entry *bodies; /* the heads of the copy */
   uint32_t n_bodies;
   tn_entry *kept;         /* entries of the copy that the loop has kept for each
                              of its steps */
@@ -29,8 +29,10 @@ typedef struct tn__inner_gradient {
                       */
   tn__vec sequences; /* const char *: those names in `keys` that are sequences
                         of a loop */
-  tn__vec states;
-  tn_entry *heads; /* of the gradient */
+  tn__vec states;    /* const char *: those names in `keys` that are states of a
+                        loop */
+  tn_entry *heads;   /* heads of the inner graph: the gradients that the node
+                        computes */
   uint32_t n_heads;
   tn_entry *weights;   /* entries of the inner graph: output gradients of
                           `bodies`, then those of the kept entries */
@@ -51,6 +53,8 @@ tn_code tn__inner_begin(tn__inner_gradient *x, const tn__gradient_rule *rule);
 /* Frees the lists and the inner graph; returns `rc`. */
 tn_code tn__inner_end(tn__inner_gradient *x, tn_code rc);
 
+/* Checks that the gradient of a loop can be made from its step graph:
+ * TN_UNSUPPORTED if it would compute a node twice that must not be. */
 tn_code tn__inner_check_step(const tn__inner_gradient *x);
 
 #endif /* TENON_GRADIENT_RULE_INNER_H_ */

@@ -26,7 +26,7 @@ typedef struct linear {
   tn_entry *grads;    /* per output of the call */
   tn_entry *found;    /* per input: its gradient by this call */
   uint8_t *wanted;    /* per input: requested */
-  uint8_t *room;
+  uint8_t *room;      /* per input of the call: scratch memory of its rule */
 } linear;
 
 static tn_entry get_input(const linear *l, uint32_t i) {

@@ -21,7 +21,7 @@ typedef struct node_copier {
                             names; NULL: no nodes keep them */
   tn_entry *map;         /* by entry of `from` */
   tn_entry *in;          /* space for the inputs of any node */
-  uint32_t *after;
+  uint32_t *after;       /* space for the dependencies of any node */
   const uint32_t *outer; /* nodes of `to` on which all copies depend, because
                             the outer GRAPH node depends on them */
   uint32_t n_outer;

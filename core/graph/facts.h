@@ -25,15 +25,15 @@ typedef struct tn__facts {
                       in `users` that has a rule about the entry */
   uint32_t *users; /* nodes with a rule about the entry */
   uint32_t *queue; /* a ring with space for every node */
-  uint32_t head;
-  uint32_t n_queued;
-  uint32_t current; /* the node that is visited now, if its own facts must not
-                       make it visited again; or TN_NONE */
-  uint32_t usual;   /* the node that may infer default shapes now
-                       (TN_CALL_DEFAULTS); or TN_NONE */
-  uint8_t *queued;
-  tn_sig *io; /* space for the operands of any node */
-  uint32_t *absent;
+  uint32_t head;   /* position in `queue` of the first queued node */
+  uint32_t n_queued; /* number of queued nodes */
+  uint32_t current;  /* the node that is visited now, if its own facts must not
+                        make it visited again; or TN_NONE */
+  uint32_t usual;    /* the node that may infer default shapes now
+                        (TN_CALL_DEFAULTS); or TN_NONE */
+  uint8_t *queued;   /* for each node: 1 if it is in `queue` */
+  tn_sig *io;        /* space for the operands of any node */
+  uint32_t *absent;  /* space to mark the absent operands of any node */
 } tn__facts;
 
 /* Begins an inference with the facts that the graph has. Queues all new nodes.
@@ -61,6 +61,8 @@ tn_code tn__facts_unify(tn__facts *facts, tn_entry a, tn_entry b);
 tn_code tn__facts_infer_inner(tn__facts *facts, const tn__node *node);
 
 /* infer_text.c */
+/* Tests whether two signatures contradict each other. *code becomes TN_SHAPE or
+ * TN_DTYPE, after the property in which they differ. */
 bool tn__sig_has_conflict(const tn_sig *a, const tn_sig *b, tn_code *code);
 /* Sets the message that `entry` cannot have the signature `sig`, because the
  * entry `other` has a conflicting one; `other` may be TN_ENTRY_NONE. Returns

@@ -218,8 +218,9 @@ tn_code tn__facts_unify(tn__facts *f, tn_entry a, tn_entry b) {
  * first. */
 static tn_code visit_equal_operands(tn__facts *f, const tn__node *node) {
   const tn_entry first = node->in[0];
-  for (int round = 0; round < 2; ++round) { /* to the first, then from the
-                                               first */
+  for (int round = 0; round < 2;
+       ++round) { /* round 0: the first operand gets the facts of all others;
+                     round 1: the others get those of the first */
     for (uint32_t i = 1; i < node->n_in; ++i)
       TN__TRY(tn__facts_unify(f, first, node->in[i]));
     TN__TRY(tn__facts_unify(f, first, (tn_entry){node->id, 0}));

@@ -17,11 +17,12 @@ typedef struct pair {
                    counted */
 } pair;
 
+/* The state of inferring one node and its inner graph from each other. */
 typedef struct inner {
   tn__facts *outside;
   tn__facts inside;
   const tn__node *node;
-  const tn_entry *inputs; /* of the inner graph */
+  const tn_entry *inputs; /* variables of the inner graph */
   pair *pairs;
   uint32_t n;
   int64_t length; /* length of the axis along which the steps of a loop are
@@ -86,6 +87,8 @@ static tn_code fail_too_many_axes(const inner *x, const pair *p) {
                   TN_MAX_NDIM);
 }
 
+/* Returns the signature of one element of a sequence: without the first
+ * axis. */
 static tn_sig get_element_sig(const tn_sig *sig) {
   tn_sig element = {.dtype = sig->dtype, .ndim = sig->ndim - 1};
   if (sig->ndim < 0) element.ndim = -1;
@@ -94,6 +97,7 @@ static tn_sig get_element_sig(const tn_sig *sig) {
   return element;
 }
 
+/* Returns the signature of `length` elements along a new first axis. */
 static tn_sig get_stacked_sig(const tn_sig *sig, int64_t length) {
   tn_sig stack = {.dtype = sig->dtype, .ndim = sig->ndim};
   if (sig->ndim < 0) return stack;

@@ -125,6 +125,7 @@ tn_code tn__facts_fail_call(const tn_graph *graph, const tn__node *node,
 
 /* ----------------------------------------------------------------- missing */
 
+/* Largest number of entries in a message about missing facts. */
 enum { MOST_NAMES = 10 };
 
 /* A list of entries with missing facts. */

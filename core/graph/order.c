@@ -17,16 +17,18 @@ typedef struct turn {
   uint32_t next; /* next turn of the same node; TN_NONE */
 } turn;
 
+/* All constraints of an order, as a list for each node that must wait. */
 typedef struct turns {
   turn *v;
   uint32_t n;
   uint32_t *first; /* by node: its first turn; TN_NONE */
 } turns;
 
+/* The state of a depth-first walk that writes an order. */
 typedef struct walk {
   const tn_graph *graph;
-  uint8_t *seen;
-  visit *path; /* at most one visit per node */
+  uint8_t *seen; /* for each node: 1 if the walk has entered it */
+  visit *path;   /* at most one visit per node */
   uint32_t depth;
   bool whole;         /* true: the call that a gradient belongs to is visited
                          like a child of the gradient */

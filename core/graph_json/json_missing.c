@@ -12,8 +12,7 @@
 enum {
   LOST_BYTES = 3500,
   NAME_BYTES = 200
-}; /* maximal bytes of the names in
-      the message, and of one name */
+}; /* largest number of bytes of all names in a message, and of one name */
 
 /* Tests whether the message has space for `bytes` more. Counts one more missing
  * name, and one that is not in the message if there is no space. */

@@ -65,7 +65,8 @@ static void write_flag(const char *key, tn__buf *out) {
   tn__buf_add(out, "true");
 }
 
-/* `flags` may be NULL. */
+/* Writes an entry as [node, output]. With the flag TN_IN_METADATA the reader
+ * reads only its shape, and "shape" is the third item. */
 static void write_entry(tn_entry entry, uint32_t flags, tn__buf *out) {
   if (tn__entry_is_none(entry))
     tn__buf_add(out, "null");

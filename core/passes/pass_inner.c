@@ -13,10 +13,9 @@ typedef struct inner_rewrite {
   tn_graph *graph; /* the graph of the node */
   tn__node *node;
   tn_graph *work;      /* the copy */
-  const tn_entry *was; /* `was`: variables of the node's graph before the pass;
-                          `now`: variables of the rewritten copy */
-  const tn_entry *now;
-  uint32_t n_now; /* arguments; states follow them */
+  const tn_entry *was; /* variables of the node's graph before the pass */
+  const tn_entry *now; /* variables of the rewritten copy */
+  uint32_t n_now;      /* number of arguments in `now`; the states follow */
   uint32_t n_now_states;
   const tn__node **kept; /* for each item of loop->kept: the node in the copy
                             that computes it */

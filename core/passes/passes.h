@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * passes.h: passes by name, and the graphs that they rewrite. Used inside of
- * core/passes and core/bind, except the table of tenon/draft/pass.h.
+ * core/passes and core/program_bind, except the table of tenon/draft/pass.h.
  *
  * files:
  *   passes.c      finds, checks and runs the passes of a list of names
- *   rewrite.c     the functions of tenon/draft/pass.h; one run of a plugin's
- * pass reorder.c     makes a valid graph of the result, or a message
+ *   rewrite.c     the functions of tenon/draft/pass.h; runs a plugin's pass
+ *   reorder.c     makes a valid graph of the result, or a message
  *   pass_inner.c  the same for the graphs of nodes
  *
  * A pass works in place on a private copy of a graph. It adds nodes at the end,
@@ -18,9 +18,18 @@
 
 #include "graph.h"
 
+/* ------------------------------------------------------------------ public */
+
+tn_code tn__graph_apply(const tn_graph *graph, const char *const *passes,
+                        size_t n, tn_graph **out);
+tn_code tn__pass_at(tn__registry *registry, size_t index, tn_pass_info *out);
+/* The table of the extension TN_PASS_EXTENSION for plugins (rewrite.c). */
+extern const tn_passes tn__passes_table;
+
 /* -------------------------------------------------------------------- lists */
 
-/* One pass of a list of passes: a built-in pass, or a pass of a plugin. */
+/* One pass of a list of passes: the built-in pass `own`, or, if that is NULL,
+ * the plugin's pass `pass`. */
 typedef struct tn__pass_use {
   const struct tn__builtin_pass *own;
   tn__pass *pass; /* held */
@@ -67,16 +76,16 @@ struct tn_rewrite {
                       the pass began */
   bool complete;   /* all shapes and types that the heads needed were known when
                       the pass began */
-  tn_sig *heads;   /* facts about the heads at the begin */
-  tn_known *known; /* facts about the variables at the begin */
+  tn_sig *heads;   /* signatures of the heads when the pass began */
+  tn_known *known; /* signatures of the variables when the pass began */
   size_t n_known;
   tn__entry_use *uses;
   size_t n_uses;
-  size_t room;     /* capacity of uses */
+  size_t room;     /* number of items that `uses` has memory for */
   uint32_t *first; /* for each entry, the index of its first use; the list also
                       contains former uses */
   size_t n_first;
-  bool changed;
+  bool changed;    /* the pass has changed the graph */
   char text[1024]; /* the reason of a failure, or "" */
 };
 

@@ -21,11 +21,11 @@ enum {
  * the size of a tile. */
 typedef struct tn__tile_operand {
   uint32_t part;
-  uint32_t position; /* among the part's inputs, then outputs */
+  uint32_t position; /* its position among the part's inputs, then outputs */
   uint32_t entry;
   uint32_t buffer; /* TN_NONE: in memory */
   uint32_t is_output;
-  uint32_t element; /* bytes */
+  uint32_t element; /* bytes of an element */
   char *data;       /* in memory: first element */
   int64_t strides[TN__LOOP_NDIM];
 } tn__tile_operand;
@@ -43,7 +43,7 @@ typedef struct tn__register_use {
 /* All parts of a fused step as one array of register kernels. */
 typedef struct tn__register_run {
   const tn_register_interface *interface;
-  uint32_t element; /* bytes */
+  uint32_t element; /* bytes of an element */
   uint32_t n_steps;
   uint32_t n_uses;
   tn_register_step *steps; /* without their memory */
@@ -53,13 +53,14 @@ typedef struct tn__register_run {
 /* The working memory for one slice of the loop over tiles; each slice that runs
  * at the same time has its own. */
 typedef struct tn__scratch {
-  _Atomic uint32_t busy;
-  uint32_t train;   /* `train` of the frames of its tiles */
-  tn__tile **tiles; /* one for each part */
-  char *buffers;
-  tn_register_step *steps; /* of a register run; a block per operand */
-  char *blocks;
-  int64_t shape[TN__LOOP_NDIM]; /* of the current tile */
+  _Atomic uint32_t busy; /* 1: a thread uses it */
+  uint32_t train;        /* `train` of the frames of its tiles */
+  tn__tile **tiles;      /* one for each part */
+  char *buffers; /* the buffers of all operands that are not in memory */
+  tn_register_step *steps; /* the register kernels of a register run, with the
+                              memory of this scratch */
+  char *blocks;            /* of a register run: a block for each operand */
+  int64_t shape[TN__LOOP_NDIM]; /* shape of the current tile */
   /* For each reduction: the shape of the current tile, with 1 for each
    * dimension that is reduced. */
   int64_t (*lines)[TN__LOOP_NDIM];
@@ -71,12 +72,14 @@ typedef struct tn__tile_reduction {
   uint32_t part;
   uint32_t kept; /* number of dimensions of the loop that are not reduced */
   int64_t parts; /* number of tiles of a line */
-  size_t bytes;  /* of one record */
+  size_t bytes;  /* bytes of one record */
   size_t all;    /* bytes of all records */
   char *records;
-  tn__tile *merge; /* the call after all tiles */
+  tn__tile *merge; /* the call that computes the result from all records */
 } tn__tile_reduction;
 
+/* A fused step: the shape of its loop, its tiles, and the operands of its
+ * parts. */
 typedef struct tn__fused {
   uint32_t ndim;
   uint32_t n_operands;
@@ -91,7 +94,8 @@ typedef struct tn__fused {
   int64_t count[TN__LOOP_NDIM]; /* tiles along each dimension */
   int64_t n_tiles;
   size_t buffer_bytes;
-  tn__tile_reduction *reductions; /* of the last parts */
+  tn__tile_reduction
+      *reductions; /* the last parts are reductions: one item for each */
   uint32_t n_reductions;
   tn__tile_operand *operands;
   tn__scratch *scratch;

@@ -15,13 +15,14 @@
 enum {
   LEAST_PIECE = 8192, /* least number of elements of a line that are computed at
                          once */
-  MOST_PIECE = 65536,
-  PIECES = 64,      /* number of parts into which a loop is divided, so that
-                       threads end at about the same time */
-  LEAST_LINE = 512, /* shorter lines would be mostly copies */
-  PER_MAKE = 3      /* maximal number of register kernels per result: the kernel
-                       itself, an optional load before it and an optional save
-                       after it */
+  MOST_PIECE = 65536, /* largest number of these elements */
+  PIECES = 64,        /* number of parts into which a loop is divided, so that
+                         threads end at about the same time */
+  LEAST_LINE =
+      512, /* least length of a line; shorter lines would be mostly copies */
+  PER_MAKE = 3 /* maximal number of register kernels per result: the kernel
+                  itself, an optional load before it and an optional save
+                  after it */
 };
 
 /* One output of one part, and its register kernels. */

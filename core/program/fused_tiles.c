@@ -283,7 +283,8 @@ static void set_tile(const tn__step *step, tn__scratch *scratch,
   for (uint32_t i = 0; i < f->n_reductions; ++i) set_records(f, scratch, i, at);
 }
 
-/* Operands of the next tile that are prefetched. */
+/* The memory of the next tile's operands that is prefetched: an address and a
+ * number of bytes for each of f->fetched. */
 typedef struct next_tile {
   const char *at[TN__PREFETCHED];
   int64_t bytes[TN__PREFETCHED];

@@ -35,7 +35,8 @@ static inline bool tn__loop_writes(const tn__step *step, uint32_t out) {
   const tn__value *value = &step->program->values[step->out[out]];
   return value->request != TN_REQ_NULL && value->array != NULL;
 }
-/* Number of steps of one run. */
+/* Returns the number of steps of one run of the loop: the length of its
+ * sequences. */
 static inline int64_t tn__loop_count_steps(const tn__step *step) {
   const uint32_t first = step->node->loop->sequences[0];
   return tn__value_array(step->program, step->in[first])->tensor.shape[0];

@@ -155,7 +155,7 @@ static tn_code alloc_lists(step_writer *w, const tn__recompute *answer) {
   return TN_OK;
 }
 
-/* Plans the calls again of steps that have other operands now. */
+/* Plans again the calls of steps that now have other operands. */
 static tn_code renew_calls(tn_program *p) {
   for (uint32_t i = p->n_forward; i < p->n_steps; ++i) {
     tn__step *step = p->steps[i];
@@ -224,7 +224,7 @@ tn_code tn__steps_recompute(tn_program *p, const tn_bind *how) {
   TN__TRY(rc);
   if (answer.n_repeats > 0) rc = apply_answer(p, &answer);
   p->stats.repeated = answer.extra;
-  p->least = answer.least;
+  p->memory.least = answer.least;
   tn__recompute_deinit(&answer);
   return rc;
 }

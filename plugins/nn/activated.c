@@ -20,9 +20,9 @@ typedef struct inner_call {
 
 /* Bytes of workspace for the gradient of the activation's input. */
 static uint64_t count_gradient_bytes(const tn_frame *call) {
-  const tn_tensor *head = &call->in[0];
-  const uint64_t bytes =
-      (uint64_t)(tn_tensor_size(head) * tn_dtype_bytes(head->dtype));
+  const tn_tensor *out_gradient = &call->in[0];
+  const uint64_t bytes = (uint64_t)(tn_tensor_size(out_gradient) *
+                                    tn_dtype_bytes(out_gradient->dtype));
   return (bytes + 63) / 64 * 64;
 }
 

@@ -49,20 +49,20 @@ int32_t nn_activated_run_backward(const tn_frame *call,
                                   const nn_activated_operator *activated);
 
 /* Defines the functions `name`_backward and `name`_bytes of a kernel. `of` is
- * the backward function of the first operator, `room` its function of bytes,
- * `out_at` the index of the result among the inputs. The file must define
- * `get_type`. */
-#define NN_ACTIVATED(name, out_at, of, room)                          \
-  static nn_activated_operator name##_inner(const tn_frame *call) {   \
-    return (nn_activated_operator){get_type(call), out_at, of, room}; \
-  }                                                                   \
-  int32_t name##_backward(const tn_frame *call) {                     \
-    const nn_activated_operator activated = name##_inner(call);       \
-    return nn_activated_run_backward(call, &activated);               \
-  }                                                                   \
-  int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) {       \
-    const nn_activated_operator activated = name##_inner(call);       \
-    return nn_activated_count_bytes(call, &activated, bytes);         \
+ * the backward function of the first operator, `count_bytes` its function of
+ * bytes, `out_at` the index of the result among the inputs. The file must
+ * define `get_type`. */
+#define NN_ACTIVATED(name, out_at, of, count_bytes)                          \
+  static nn_activated_operator name##_inner(const tn_frame *call) {          \
+    return (nn_activated_operator){get_type(call), out_at, of, count_bytes}; \
+  }                                                                          \
+  int32_t name##_backward(const tn_frame *call) {                            \
+    const nn_activated_operator activated = name##_inner(call);              \
+    return nn_activated_run_backward(call, &activated);                      \
+  }                                                                          \
+  int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) {              \
+    const nn_activated_operator activated = name##_inner(call);              \
+    return nn_activated_count_bytes(call, &activated, bytes);                \
   }
 
 #endif /* NN_ACTIVATED_H_ */

@@ -86,12 +86,12 @@ static int32_t run_map(const tn_frame *call, const tn_kernel_map *map) {
 
 int32_t nn_activation_apply(const tn_frame *call, int32_t type) {
   static const tn_req in_place = TN_REQ_INPLACE;
-  static const uint32_t given = 0;
+  static const uint32_t present = 0;
   static const int32_t alias = 0;
   tn_frame own = *call;
   own.n_in = own.n_out = 1;
   own.in = call->out;
-  own.in_flags = &given;
+  own.in_flags = &present;
   own.req = &in_place;
   own.alias = &alias;
   return run_map(&own, &forward[type]);

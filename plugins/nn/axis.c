@@ -74,8 +74,8 @@ int64_t nn_locate_column_piece(const nn_axis_shape *e, int64_t i, int64_t *n) {
 /* -------------------------------------------------------------- channels */
 
 enum {
-  BOX = 4096, /* elements of a piece, if groups are planes */
-  ROWS = 128, /* runs of a piece, if groups are columns */
+  PIECE = 4096, /* elements of a piece, if groups of channels are planes */
+  ROWS = 128,   /* runs of a piece, if groups of channels are columns */
 };
 
 static int64_t find_smaller(int64_t a, int64_t b) {
@@ -89,10 +89,10 @@ nn_channel_division nn_divide_channels(nn_axis_shape e) {
     c.e.outer = 1;
   }
   if (c.e.inner == 1) c.wide = NN_CHUNK;
-  c.inner_step = find_smaller(c.e.inner, BOX);
+  c.inner_step = find_smaller(c.e.inner, PIECE);
   c.groups = (c.e.length + c.wide - 1) / c.wide;
   if (nn_axis_count_elements(&c.e) == 0) return c;
-  c.outer_step = c.wide > 1 ? ROWS : BOX / c.inner_step;
+  c.outer_step = c.wide > 1 ? ROWS : PIECE / c.inner_step;
   c.inner_pieces = (c.e.inner + c.inner_step - 1) / c.inner_step;
   c.pieces = (c.e.outer + c.outer_step - 1) / c.outer_step * c.inner_pieces;
   return c;
@@ -108,12 +108,12 @@ nn_channel_piece nn_locate_channel_piece(const nn_channel_division *cut,
       .n = cut->wide > 1 ? find_smaller(cut->wide, e->length - channel)
                          : find_smaller(cut->inner_step, e->inner - i),
       .runs = find_smaller(cut->outer_step, e->outer - o),
-      .apart = e->length * e->inner};
+      .run_distance = e->length * e->inner};
 }
 
 int64_t nn_count_piece_elements(const nn_channel_division *cut,
-                                const nn_channel_piece *box) {
-  return cut->wide > 1 ? box->runs : box->runs * box->n;
+                                const nn_channel_piece *piece) {
+  return cut->wide > 1 ? piece->runs : piece->runs * piece->n;
 }
 
 int32_t nn_run_channel_pieces(const tn_frame *call,
@@ -137,7 +137,7 @@ nn_wide_operands nn_open_wide_operands(const tn_frame *call, tn_dtype dtype,
                                        uint64_t skip) {
   nn_wide_operands w = {
       call, {tn_kernel_compute(dtype), tn_kernel_level(call)}, NULL};
-  if (call->n_ws > 0 && call->ws[0]) w.room = (char *)call->ws[0] + skip;
+  if (call->n_ws > 0 && call->ws[0]) w.memory = (char *)call->ws[0] + skip;
   return w;
 }
 
@@ -168,9 +168,9 @@ static int32_t narrow_slice(void *arg, int64_t begin, int64_t end) {
 }
 
 static void *take_workspace(nn_wide_operands *w, const tn_tensor *tensor) {
-  char *room = w->room;
-  w->room += nn_count_wide_bytes(tensor);
-  return room;
+  char *memory = w->memory;
+  w->memory += nn_count_wide_bytes(tensor);
+  return memory;
 }
 
 /* Converts an operand by a parallel loop that cannot fail. */

@@ -66,24 +66,24 @@ int64_t nn_locate_column_piece(const nn_axis_shape *e, int64_t i, int64_t *n);
  * columns. */
 typedef struct nn_channel_division {
   nn_axis_shape e;
-  int64_t wide;
-  int64_t groups;
-  int64_t outer_step;
-  int64_t inner_step;
-  int64_t inner_pieces;
-  int64_t pieces; /* pieces of each channel */
+  int64_t wide;         /* channels of a group */
+  int64_t groups;       /* number of groups */
+  int64_t outer_step;   /* indices of `outer` in a piece */
+  int64_t inner_step;   /* indices of `inner` in a piece */
+  int64_t inner_pieces; /* pieces along `inner` */
+  int64_t pieces;       /* pieces of each channel */
 } nn_channel_division;
 
 nn_channel_division nn_divide_channels(nn_axis_shape e);
 
-/* A piece of a group of channels: `runs` runs of n elements, `apart` elements
- * from one to the next. In a plane all elements belong to one channel; in
- * columns element i of a run belongs to channel i. */
+/* A piece of a group of channels: `runs` runs of n elements. The first elements
+ * of two runs have the distance `run_distance`. In a plane all elements belong
+ * to one channel; in columns element i of a run belongs to channel i. */
 typedef struct nn_channel_piece {
   int64_t first; /* index of the first element */
   int64_t n;
   int64_t runs;
-  int64_t apart;
+  int64_t run_distance;
 } nn_channel_piece;
 
 /* Returns piece `p` of the group that begins at a channel, or of that channel
@@ -93,7 +93,7 @@ nn_channel_piece nn_locate_channel_piece(const nn_channel_division *cut,
 
 /* Returns the number of elements of each channel in a piece. */
 int64_t nn_count_piece_elements(const nn_channel_division *cut,
-                                const nn_channel_piece *box);
+                                const nn_channel_piece *piece);
 
 /* Runs `body` over all pieces of all groups in parallel: index i is piece i %
  * pieces of group i / pieces. */
@@ -108,7 +108,7 @@ int32_t nn_run_channel_pieces(const tn_frame *call,
 typedef struct nn_wide_operands {
   const tn_frame *call;
   tn_kernel_mode mode;
-  char *room; /* workspace for the next copy */
+  char *memory; /* workspace for the next copy */
 } nn_wide_operands;
 
 /* Bytes of workspace for the copy of an operand; 0 if it is not converted. */

@@ -46,15 +46,15 @@ int32_t nn_batch_norm_infer(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- loops */
 
-enum {
-  SEVERAL = 16
-}; /* number of groups from which one slice does all work of a group */
+/* With at least so many groups of channels, one slice does all work of a
+ * group. */
+enum { SEVERAL = 16 };
 
 /* Arguments of a loop over one piece, of one channel or of several adjacent
  * channels. */
 typedef struct piece_args {
   int64_t runs;
-  int64_t apart;
+  int64_t run_distance;
   const double *mean;
   const double *scale;
   const double *shift;
@@ -117,7 +117,7 @@ static void run_piece(const batch_work *w, const nn_loops *loops, int64_t group,
       .streamed = w->streamed,
       .level = w->mode.level,
       .runs = at.runs,
-      .apart = at.apart,
+      .run_distance = at.run_distance,
       .mean = w->values[MEAN] + c,
       .scale = w->values[SCALE] + c,
       .shift = w->values[SHIFT] + c,
@@ -132,7 +132,7 @@ static void run_after_piece(const batch_work *w, int64_t group, int64_t p) {
   const nn_channel_piece at =
       nn_locate_channel_piece(&w->cut, group * w->cut.wide, p);
   for (int64_t r = 0; r < at.runs; ++r) {
-    char *to = w->to + (at.first + r * at.apart) * w->bytes;
+    char *to = w->to + (at.first + r * at.run_distance) * w->bytes;
     w->after(&(tn_kernel_block){.n = at.n, .out = to, .in = {to}}, NULL);
   }
 }
@@ -215,9 +215,9 @@ int32_t nn_batch_norm_bytes(const tn_frame *call, uint64_t *bytes) {
 
 /* Creates the state of a call and opens its converted operands. Each pass sets
  * the operands that it needs. */
-static batch_work make_work(const tn_frame *call, const pass *way,
+static batch_work make_work(const tn_frame *call, const pass *used_pass,
                             nn_wide_operands *wide) {
-  batch_work w = {.call = call, .pass = way, .cut = divide_call(call)};
+  batch_work w = {.call = call, .pass = used_pass, .cut = divide_call(call)};
   *wide =
       nn_open_wide_operands(call, call->in[0].dtype, count_value_bytes(&w.cut));
   w.mode = wide->mode;
@@ -386,14 +386,14 @@ static const pass backward_pass = {
     finish_backward,
     {NN_LOOPS(write_plane_gradients), NN_LOOPS(write_column_gradients)}};
 
-/* Computes the statistics of a half precision batch again: the saved ones are
- * rounded. */
-static int32_t measure_again(const batch_work *w) {
-  static const pass again = {
+/* Computes mean and 1/sqrt(var + eps) of each channel from data in f16 or bf16,
+ * because the saved values are rounded. A backward call runs it first. */
+static int32_t recompute_statistics(const batch_work *w) {
+  static const pass measure_pass = {
       .sums = {NN_LOOPS(measure_plane), NN_LOOPS(measure_columns)},
       .finish = merge_moments};
   batch_work own = *w;
-  own.pass = &again;
+  own.pass = &measure_pass;
   own.in[0] = w->in[1];
   own.to = NULL;
   const int32_t code = run_groups(&own);
@@ -404,7 +404,7 @@ static int32_t measure_again(const batch_work *w) {
 
 /* Computes the gradient of data if mean and variance are moving averages: the
  * output gradient times the scale. */
-static int32_t apply_fixed(batch_work *w) {
+static int32_t scale_by_fixed_statistics(batch_work *w) {
   const pass scale = {
       .apply = {NN_LOOPS(scale_plane), NN_LOOPS(scale_columns)}};
   batch_work own = *w;
@@ -440,11 +440,11 @@ int32_t nn_batch_norm_backward(const tn_frame *call) {
   read_values(&w, MEAN, &call->in[NN_BATCH_NORM_BACKWARD_OUT_MEAN], 0);
   read_values(&w, VAR, &call->in[NN_BATCH_NORM_BACKWARD_OUT_INV_STD], 0);
   if (batch && data->data && data->dtype != w.mode.compute)
-    code = measure_again(&w);
+    code = recompute_statistics(&w);
   w.to = batch ? factor : NULL;
   if (code == TN_OK) code = run_groups(&w);
   w.to = factor;
-  if (code == TN_OK && !batch && factor) code = apply_fixed(&w);
+  if (code == TN_OK && !batch && factor) code = scale_by_fixed_statistics(&w);
   if (code != TN_OK) return code;
   if (factor) nn_store_wide_output(&wide, to, factor);
   write_gradients(&w);

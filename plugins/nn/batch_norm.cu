@@ -27,7 +27,7 @@ enum {
   SUMS,    /* sums of pieces, written by nn_batch_store_gradient_sums */
   TO_GAMMA,
   TO_BETA,
-  MADE, /* backward: the result of the relu after the batch norm */
+  RELU_OUT, /* backward: the result of the relu after the batch norm */
   N_ARRAYS
 };
 typedef tn_cuda_arrays<N_ARRAYS> nn_batch_arrays;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   for (int64_t b = blockIdx.x; b < nn_count_channel_blocks(c); b += gridDim.x) {
     const nn_piece_part part = nn_locate_piece_part(c, b);
     const nn_sum_pair pair = nn_batch_measure_piece<T, N>(a, c, part, folded);
-    nn_store_sums(a.at[MOMENTS], c, part, pair);
+    nn_store_piece_sums(a.at[MOMENTS], c, part, pair);
   }
 }
 
@@ -259,7 +259,7 @@ nn_batch_load_saved_values(const nn_batch_arrays &a, const nn_batch_view &v,
  * is one, and the same elements of DATA. */
 template <class C, int N>
 struct nn_batch_operands {
-  nn_pack<C, N> head;
+  nn_pack<C, N> out_gradient;
   nn_pack<C, N> data;
 };
 
@@ -267,13 +267,13 @@ template <class T, int N>
 __device__ __forceinline__ nn_batch_operands<nn_compute_type<T>, N>
 nn_batch_load_operands(const nn_batch_arrays &a, int64_t at) {
   nn_batch_operands<nn_compute_type<T>, N> terms = {};
-  terms.head = nn_load_pack<T, N>(a.at[HEAD], at);
+  terms.out_gradient = nn_load_pack<T, N>(a.at[HEAD], at);
   if (a.at[DATA].data != NULL) terms.data = nn_load_pack<T, N>(a.at[DATA], at);
-  if (a.at[MADE].data == NULL) return terms;
-  const nn_pack<nn_compute_type<T>, N> made =
-      nn_load_pack<T, N>(a.at[MADE], at);
+  if (a.at[RELU_OUT].data == NULL) return terms;
+  const nn_pack<nn_compute_type<T>, N> relu_out =
+      nn_load_pack<T, N>(a.at[RELU_OUT], at);
   for (int k = 0; k < N; ++k)
-    if (!(made.x[k] > 0)) terms.head.x[k] = 0;
+    if (!(relu_out.x[k] > 0)) terms.out_gradient.x[k] = 0;
   return terms;
 }
 
@@ -289,8 +289,8 @@ __device__ __forceinline__ nn_sum_pair nn_batch_sum_piece(
       c, part, [&](int64_t at) { return nn_batch_load_operands<T, N>(a, at); },
       [&](int64_t, const nn_batch_operands<C, N> &terms) {
         for (int k = 0; k < N; ++k) {
-          sum += terms.head.x[k];
-          moment += terms.head.x[k] * (terms.data.x[k] - mean);
+          sum += terms.out_gradient.x[k];
+          moment += terms.out_gradient.x[k] * (terms.data.x[k] - mean);
         }
       });
   const nn_sum_pair pair = {(double)sum, (double)moment};
@@ -306,9 +306,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const nn_piece_part part = nn_locate_piece_part(c, b);
     const nn_batch_values known =
         nn_batch_load_saved_values<T>(a, v, part, folded);
-    nn_store_sums(a.at[SUMS], c, part,
-                  nn_batch_sum_piece<T, N>(
-                      a, c, part, (nn_compute_type<T>)known.mean, folded));
+    nn_store_piece_sums(
+        a.at[SUMS], c, part,
+        nn_batch_sum_piece<T, N>(a, c, part, (nn_compute_type<T>)known.mean,
+                                 folded));
   }
 }
 
@@ -374,10 +375,11 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS, N == 1 ? 4 : 3)
           if (a.at[OUT].data == NULL) return;
           for (int k = 0; k < N; ++k) {
             const C own = (terms.data.x[k] - mean) * slope + shift;
-            terms.head.x[k] =
-                (v.batch ? terms.head.x[k] - own : terms.head.x[k]) * scale;
+            terms.out_gradient.x[k] = (v.batch ? terms.out_gradient.x[k] - own
+                                               : terms.out_gradient.x[k]) *
+                                      scale;
           }
-          nn_store_pack<T, N>(a.at[OUT], at, terms.head);
+          nn_store_pack<T, N>(a.at[OUT], at, terms.out_gradient);
         });
   }
 }
@@ -421,7 +423,7 @@ static void nn_batch_place_workspace(const tn_frame *call,
 /* Chooses packs of four elements if all arrays with the shape of data allow
  * them. */
 static void nn_batch_choose_packs(nn_batch_view *v, const nn_batch_arrays &a) {
-  static const int like_data[] = {OUT, DATA, HEAD, MADE};
+  static const int like_data[] = {OUT, DATA, HEAD, RELU_OUT};
   bool are_fours = v->lines.inner % 4 == 0;
   for (int k : like_data)
     are_fours = are_fours && nn_has_packs_of_4(a.at[k], v->lines.inner);
@@ -515,16 +517,16 @@ static int32_t nn_batch_launch_backward(const tn_frame *call,
                        parts, stream, a, v);
 }
 
-/* Indices of operands among the inputs of a backward call; `made`, the result
- * of the relu, is negative without a relu. */
+/* Indices of operands among the inputs of a backward call; `relu_out`, the
+ * result of the relu, is negative without a relu. */
 struct nn_batch_inputs {
-  int head, made, data, gamma, mean, inv_std;
+  int out_gradient, relu_out, data, gamma, mean, inv_std;
 };
 
 /* Runs a backward call of batch_norm or batch_norm_activation. */
 static int32_t nn_batch_run_backward(const tn_frame *call,
                                      const nn_batch_inputs &in) {
-  const tn_tensor *head = &call->in[in.head];
+  const tn_tensor *out_gradient = &call->in[in.out_gradient];
   nn_batch_view v = nn_batch_make_view(call);
   nn_batch_arrays a = {};
   a.at[OUT] = tn_cuda_to(&call->out[NN_BATCH_NORM_IN_DATA],
@@ -533,18 +535,18 @@ static int32_t nn_batch_run_backward(const tn_frame *call,
                               call->req[NN_BATCH_NORM_IN_GAMMA]);
   a.at[TO_BETA] = tn_cuda_to(&call->out[NN_BATCH_NORM_IN_BETA],
                              call->req[NN_BATCH_NORM_IN_BETA]);
-  a.at[HEAD] = tn_cuda_from(head);
-  if (in.made >= 0) a.at[MADE] = tn_cuda_from(&call->in[in.made]);
+  a.at[HEAD] = tn_cuda_from(out_gradient);
+  if (in.relu_out >= 0) a.at[RELU_OUT] = tn_cuda_from(&call->in[in.relu_out]);
   a.at[DATA] = tn_cuda_from(&call->in[in.data]);
   a.at[GAMMA] = tn_cuda_from(&call->in[in.gamma]);
   a.at[MEAN] = tn_cuda_from(&call->in[in.mean]);
   a.at[INV_STD] = tn_cuda_from(&call->in[in.inv_std]);
   nn_batch_place_workspace(call, v, &a);
   v.measured = v.batch && a.at[DATA].data != NULL &&
-               tn_kernel_compute(head->dtype) != head->dtype;
+               tn_kernel_compute(out_gradient->dtype) != out_gradient->dtype;
   nn_batch_choose_packs(&v, a);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tn_cuda_by_float(head->dtype, [&](auto type) {
+    return tn_cuda_by_float(out_gradient->dtype, [&](auto type) {
       return nn_run_by_pack_size(v.channels.pack == 4, [&](auto size) {
         return nn_batch_launch_backward<decltype(type), decltype(size)::value>(
             call, v, a, stream);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * batch_rows.h: the loops of batch_norm.c, included by each.h.
  *
- * Each loop gets a box (batch_norm.c): `runs` runs of block->n elements,
- * `apart` elements from each other. In `plane` loops all elements belong to one
+ * Each loop gets a piece_args (batch_norm.c): `runs` runs of block->n elements
+ * with the distance `run_distance`. In `plane` loops all elements belong to one
  * channel, in `column` loops element i of each run belongs to channel i.
  */
 #include "vector.h"
@@ -33,12 +33,12 @@ LOOP(measure_plane) {
   const double count = (double)(b->runs * block->n);
   double sum = 0, beyond = 0, spread = 0;
   for (int64_t r = 0; r < b->runs; ++r)
-    sum += (double)NAME(sum_row)(x + r * b->apart, block->n);
+    sum += (double)NAME(sum_row)(x + r * b->run_distance, block->n);
   /* The sum of numbers far from 0 is too inexact for distances. */
   const REAL near = (REAL)(sum / count);
   for (int64_t r = 0; r < b->runs; ++r) {
     REAL sums[2];
-    NAME(sum_distances)(x + r * b->apart, near, block->n, sums);
+    NAME(sum_distances)(x + r * b->run_distance, near, block->n, sums);
     beyond += (double)sums[0];
     spread += (double)sums[1];
   }
@@ -47,8 +47,9 @@ LOOP(measure_plane) {
   b->sums[1][0] = spread - count * off * off;
 }
 
-/* Computes the same for each column. Sums are of distances to the column's
- * first element, and then to the mean, for the same reason. */
+/* Computes the mean and the sum of squared distances to it for each column.
+ * Numbers far from 0 are summed as distances to the column's first element, and
+ * then to the mean. */
 LOOP(measure_columns) {
   const piece_args *b = params;
   const REAL *x = block->in[0];
@@ -58,14 +59,15 @@ LOOP(measure_columns) {
                                 spread[NAME(max_columns)] = {0};
   for (int64_t i = 0; i < n; ++i) near[i] = x[i] - x[i] == 0 ? x[i] : 0;
   for (int64_t r = 0; r < b->runs; ++r)
-    for (int64_t i = 0; i < n; ++i) sum[i] += x[r * b->apart + i] - near[i];
+    for (int64_t i = 0; i < n; ++i)
+      sum[i] += x[r * b->run_distance + i] - near[i];
   for (int64_t i = 0; i < n; ++i) {
     b->sums[0][i] = (double)near[i] + (double)sum[i] / count;
     near[i] = (REAL)b->sums[0][i];
   }
   for (int64_t r = 0; r < b->runs; ++r)
     for (int64_t i = 0; i < n; ++i) {
-      const REAL d = x[r * b->apart + i] - near[i];
+      const REAL d = x[r * b->run_distance + i] - near[i];
       spread[i] += d * d;
     }
   for (int64_t i = 0; i < n; ++i) {
@@ -79,12 +81,12 @@ LOOP(scale_plane) {
   const piece_args *b = params;
   const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];
   const REAL shift = (REAL)b->shift[0];
-  NAME(writer_buffer) room;
+  NAME(writer_buffer) buffer;
   for (int64_t r = 0; r < b->runs; ++r) {
-    const REAL *x = (const REAL *)block->in[0] + r * b->apart;
-    REAL *y = (REAL *)block->out + r * b->apart;
+    const REAL *x = (const REAL *)block->in[0] + r * b->run_distance;
+    REAL *y = (REAL *)block->out + r * b->run_distance;
     nn_writer writer =
-        nn_writer_open(y, b->streamed ? room.bytes : NULL, b->level);
+        nn_writer_open(y, b->streamed ? buffer.bytes : NULL, b->level);
     for (int64_t i = 0, n; i < block->n; i += n, x += n) {
       n = block->n - i < NAME(write_elements) ? block->n - i
                                               : (int64_t)NAME(write_elements);
@@ -106,8 +108,8 @@ LOOP(scale_columns) {
   NAME(cast_values)(scale, b->scale, n);
   NAME(cast_values)(shift, b->shift, n);
   for (int64_t r = 0; r < b->runs; ++r) {
-    const REAL *x = (const REAL *)block->in[0] + r * b->apart;
-    REAL *y = (REAL *)block->out + r * b->apart;
+    const REAL *x = (const REAL *)block->in[0] + r * b->run_distance;
+    REAL *y = (REAL *)block->out + r * b->run_distance;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i)
       y[i] = (x[i] - mean[i]) * scale[i] + shift[i];
@@ -124,8 +126,8 @@ LOOP(sum_plane_gradients) {
   const REAL mean = (REAL)b->mean[0];
   double sum = 0, moment = 0;
   for (int64_t r = 0; r < b->runs; ++r) {
-    const REAL *g = (const REAL *)block->in[0] + r * b->apart;
-    const REAL *x = (const REAL *)block->in[1] + r * b->apart;
+    const REAL *g = (const REAL *)block->in[0] + r * b->run_distance;
+    const REAL *x = (const REAL *)block->in[1] + r * b->run_distance;
     REAL sums[2];
     NAME(sum_moments)(g, x, mean, block->n, sums);
     sum += (double)sums[0];
@@ -144,8 +146,8 @@ LOOP(sum_column_gradients) {
   memset(moment, 0, sizeof moment);
   NAME(cast_values)(mean, b->mean, n);
   for (int64_t r = 0; r < b->runs; ++r) {
-    const REAL *g = (const REAL *)block->in[0] + r * b->apart;
-    const REAL *x = (const REAL *)block->in[1] + r * b->apart;
+    const REAL *g = (const REAL *)block->in[0] + r * b->run_distance;
+    const REAL *x = (const REAL *)block->in[1] + r * b->run_distance;
     for (int64_t i = 0; i < n; ++i) {
       sum[i] += g[i];
       moment[i] += g[i] * (x[i] - mean[i]);
@@ -160,13 +162,13 @@ LOOP(write_plane_gradients) {
   const piece_args *b = params;
   const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];
   const REAL shift = (REAL)b->shift[0], factor = (REAL)b->factor[0];
-  NAME(writer_buffer) room;
+  NAME(writer_buffer) buffer;
   for (int64_t r = 0; r < b->runs; ++r) {
-    const REAL *g = (const REAL *)block->in[0] + r * b->apart;
-    const REAL *x = (const REAL *)block->in[1] + r * b->apart;
-    REAL *y = (REAL *)block->out + r * b->apart;
+    const REAL *g = (const REAL *)block->in[0] + r * b->run_distance;
+    const REAL *x = (const REAL *)block->in[1] + r * b->run_distance;
+    REAL *y = (REAL *)block->out + r * b->run_distance;
     nn_writer writer =
-        nn_writer_open(y, b->streamed ? room.bytes : NULL, b->level);
+        nn_writer_open(y, b->streamed ? buffer.bytes : NULL, b->level);
     for (int64_t i = 0, n; i < block->n; i += n, x += n, g += n) {
       n = block->n - i < NAME(write_elements) ? block->n - i
                                               : (int64_t)NAME(write_elements);
@@ -191,9 +193,9 @@ LOOP(write_column_gradients) {
   NAME(cast_values)(shift, b->shift, n);
   NAME(cast_values)(factor, b->factor, n);
   for (int64_t r = 0; r < b->runs; ++r) {
-    const REAL *g = (const REAL *)block->in[0] + r * b->apart;
-    const REAL *x = (const REAL *)block->in[1] + r * b->apart;
-    REAL *y = (REAL *)block->out + r * b->apart;
+    const REAL *g = (const REAL *)block->in[0] + r * b->run_distance;
+    const REAL *x = (const REAL *)block->in[1] + r * b->run_distance;
+    REAL *y = (REAL *)block->out + r * b->run_distance;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i)
       y[i] = ((g[i] - shift[i]) - (x[i] - mean[i]) * factor[i]) * scale[i];

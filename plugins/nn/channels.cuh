@@ -124,9 +124,9 @@ struct nn_sum_pair {
 };
 
 __device__ __forceinline__ nn_sum_pair tn_cuda_other(nn_sum_pair mine,
-                                                     unsigned apart) {
-  const nn_sum_pair other = {tn_cuda_other(mine.first, apart),
-                             tn_cuda_other(mine.second, apart)};
+                                                     unsigned lane_distance) {
+  const nn_sum_pair other = {tn_cuda_other(mine.first, lane_distance),
+                             tn_cuda_other(mine.second, lane_distance)};
   return other;
 }
 
@@ -146,11 +146,12 @@ __device__ __forceinline__ int64_t nn_find_sum_index(const nn_channels &v,
   return (piece * 2 + which) * v.length + channel;
 }
 
-/* Stores the two sums of a piece, by one thread of each channel. */
-__device__ __forceinline__ void nn_store_sums(const tn_cuda_array &sums,
-                                              const nn_channels &v,
-                                              const nn_piece_part &part,
-                                              const nn_sum_pair &pair) {
+/* Stores both numbers of `pair`, sums over a piece of a channel, in the array
+ * `sums`. One thread of each channel stores them. */
+__device__ __forceinline__ void nn_store_piece_sums(const tn_cuda_array &sums,
+                                                    const nn_channels &v,
+                                                    const nn_piece_part &part,
+                                                    const nn_sum_pair &pair) {
   if (!part.leads) return;
   double *to = (double *)sums.data;
   to[nn_find_sum_index(v, part.channel, part.piece, 0)] = pair.first;
@@ -230,9 +231,9 @@ static inline uint64_t nn_count_sum_bytes(const nn_channels &v) {
 }
 
 /* Returns the array of sums in a workspace. */
-static inline tn_cuda_array nn_make_sums_array(void *room,
+static inline tn_cuda_array nn_make_sums_array(void *memory,
                                                const nn_channels &v) {
-  return tn_cuda_room(room, TN_F64, 2 * v.pieces * v.length);
+  return tn_cuda_room(memory, TN_F64, 2 * v.pieces * v.length);
 }
 
 #endif /* NN_CHANNELS_CUH_ */

@@ -43,7 +43,7 @@ typedef struct nn_conv {
   /* Runs on each final element of out of a forward pass: a loop with in[0]
    * equal to its out. NULL: nothing. */
   tn_kernel_body *after;
-  char *room; /* workspace of the algorithm, aligned to 64 bytes */
+  char *memory; /* workspace of the algorithm, aligned to 64 bytes */
 } nn_conv;
 
 /* Whether padding is so large that copying it, or looping over it, costs far

@@ -25,9 +25,9 @@
 #include "workspaces.h"
 
 enum {
-  HELD = 4,      /* lines, or vectors, with sums in registers */
-  HELD_TAPS = 9, /* elements of a window with sums in registers */
-  SLACK = 256    /* bytes after an image that vectors may read */
+  REGISTER_SUMS = 4, /* lines, or vectors, with sums in registers */
+  REGISTER_TAPS = 9, /* elements of a window with sums in registers */
+  SLACK = 256        /* bytes after an image that vectors may read */
 };
 
 /* Layout of a padded copy of an image: element (i, j) goes to line i*spacing[0]
@@ -62,12 +62,12 @@ typedef struct line_loop {
   int three;    /* windows have 3 x 3 adjacent elements */
   int64_t wide; /* elements in a line of a window, if windows are counted across
                    the ends of lines; otherwise 0 */
-  const void *inside; /* for each element of a window's line, masks of the
-                         columns in which it is not padding */
-  int64_t apart;      /* distance between the masks of two elements */
-  int64_t first;      /* first tap of the loop, if it does not have all */
-  int in_place;       /* lines are read without a copy */
-  int reversed;       /* windows are reversed: the gradient of data */
+  const void *inside;    /* for each element of a window's line, masks of the
+                            columns in which it is not padding */
+  int64_t mask_distance; /* distance between the masks of two elements */
+  int64_t first;         /* first tap of the loop, if it does not have all */
+  int in_place;          /* lines are read without a copy */
+  int reversed;          /* windows are reversed: the gradient of data */
   int add;
 } line_loop;
 
@@ -187,8 +187,8 @@ static void set_masks(const plan *p, char *masks, int pass) {
     mask_vectors(p, masks, pass);
   else
     for (int64_t k = 0; k < p->line_loop.wide; ++k)
-      mask_columns(p, masks + k * p->line_loop.apart * p->conv->bytes, k,
-                   (nn_range){0, p->line_loop.apart});
+      mask_columns(p, masks + k * p->line_loop.mask_distance * p->conv->bytes,
+                   k, (nn_range){0, p->line_loop.mask_distance});
 }
 
 static plan make_plan(const nn_conv *c, int pass) {
@@ -209,7 +209,7 @@ static plan make_plan(const nn_conv *c, int pass) {
     p.front = nn_round_up(
         p.padded_layout.pad[0] * w->in[2] + p.padded_layout.pad[1], 16);
     p.line_loop.wide = w->kernel[2];
-    p.line_loop.apart = w->in[2] + HELD * 64 / c->bytes;
+    p.line_loop.mask_distance = w->in[2] + REGISTER_SUMS * 64 / c->bytes;
     p.line_loop.in_place = p.line_loop.three && w->pad[1] == 1 &&
                            w->in[1] == w->out[1] &&
                            w->in[2] >= count_vector_bytes(c) / c->bytes;
@@ -218,7 +218,7 @@ static plan make_plan(const nn_conv *c, int pass) {
   if (pass == NN_CONV_WEIGHT)
     p.workspaces.bytes += (uint64_t)(c->filters * c->taps) * 64;
   p.workspaces.bytes = (p.workspaces.bytes + 63) / 64 * 64;
-  p.workspaces.n = nn_count_workspaces(
+  p.workspaces.n = nn_choose_workspace_count(
       pass == NN_CONV_WEIGHT ? c->groups : c->images * c->groups);
   return p;
 }
@@ -232,9 +232,10 @@ static uint64_t count_mask_bytes(const plan *p) {
   const int64_t line = c->window.in[2] * c->bytes;
   if (p->line_loop.in_place) return (uint64_t)(4 * nn_round_up(line, 64));
   return (uint64_t)nn_round_up(
-      p->line_loop.wide * p->line_loop.apart * c->bytes, 64);
+      p->line_loop.wide * p->line_loop.mask_distance * c->bytes, 64);
 }
 
+/* Bytes of workspace for a pass (NN_CONV_*). */
 static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   const plan p = make_plan(c, pass);
   return count_offset_bytes(c) + count_mask_bytes(&p) +
@@ -367,9 +368,9 @@ typedef void image_fn(const plan *p, int64_t i, char *workspace);
 
 static int32_t run_slice(plan *p, image_fn *one, nn_range range) {
   const uint32_t slot = nn_take_workspace(&p->workspaces);
-  char *room = nn_locate_workspace(&p->workspaces, slot);
-  clear_margins(p, room);
-  for (int64_t i = range.begin; i < range.end; ++i) one(p, i, room);
+  char *memory = nn_locate_workspace(&p->workspaces, slot);
+  clear_margins(p, memory);
+  for (int64_t i = range.begin; i < range.end; ++i) one(p, i, memory);
   nn_release_workspace(&p->workspaces, slot);
   return TN_OK;
 }
@@ -395,18 +396,18 @@ typedef struct slice_range {
   int64_t each;
 } slice_range;
 
-static int32_t run_plan(plan *p, int pass, slice_range some) {
+static int32_t run_plan(plan *p, int pass, slice_range range) {
   const nn_conv *c = p->conv;
-  p->offset = (int64_t *)(void *)c->room;
+  p->offset = (int64_t *)(void *)c->memory;
   p->line_loop.offset = p->offset;
-  char *masks = c->room + count_offset_bytes(c);
+  char *masks = c->memory + count_offset_bytes(c);
   p->line_loop.inside = masks;
-  p->workspaces.room = masks + count_mask_bytes(p);
+  p->workspaces.memory = masks + count_mask_bytes(p);
   set_offsets(p, p->line_loop.reversed && !p->flat);
   set_masks(p, masks, pass);
   return c->call->host->parallel_for(
-      c->call, some.n, nn_max(TN_KERNEL_GRAIN / nn_max(some.each, 1), 1),
-      some.body, p);
+      c->call, range.n, nn_max(TN_KERNEL_GRAIN / nn_max(range.each, 1), 1),
+      range.body, p);
 }
 
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *arrays,

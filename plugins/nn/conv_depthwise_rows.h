@@ -72,18 +72,18 @@ LOOP(pad_image) {
   }
 }
 
-/* Computes one vector of each of `held` lines of out, from line y and column x
- * on. Each sum is over a window. */
+/* Computes one vector of each of `n_sums` lines of out, from line y and column
+ * x on. Each sum is over a window. */
 BODY void NAME(compute_lines)(const line_loop *l, int64_t y, int64_t x,
-                              const int held) {
+                              const int n_sums) {
   const REAL *from = (const REAL *)l->from + y * l->down + x;
   const REAL *weight = l->weight;
-  NAME(vector) sum[HELD];
-  for (int r = 0; r < held; ++r) sum[r] = (NAME(vector)){0} + (REAL)l->bias;
+  NAME(vector) sum[REGISTER_SUMS];
+  for (int r = 0; r < n_sums; ++r) sum[r] = (NAME(vector)){0} + (REAL)l->bias;
   for (int64_t t = 0; t < l->taps; ++t)
-    for (int r = 0; r < held; ++r)
+    for (int r = 0; r < n_sums; ++r)
       sum[r] += weight[t] * VECTOR(from + r * l->down + l->offset[t]);
-  for (int r = 0; r < held; ++r) NAME(store_elements)
+  for (int r = 0; r < n_sums; ++r) NAME(store_elements)
   ((REAL *)l->to + (y + r) * l->columns + x, &sum[r], l->columns - x, l->add);
 }
 
@@ -91,66 +91,67 @@ BODY void NAME(compute_lines)(const line_loop *l, int64_t y, int64_t x,
  * line serves three output lines. */
 TN_KERNEL_UNCHECKED BODY void NAME(compute_lines_3x3)(const line_loop *l,
                                                       int64_t y, int64_t x,
-                                                      const int held) {
+                                                      const int n_sums) {
   const REAL *from = (const REAL *)l->from + y * l->down + x;
   const REAL *w = l->weight;
-  NAME(vector) sum[HELD];
+  NAME(vector) sum[REGISTER_SUMS];
   REAL weight[9];
   for (int t = 0; t < 9; ++t) weight[t] = w[l->reversed ? 8 - t : t];
-  for (int r = 0; r < held; ++r) sum[r] = (NAME(vector)){0} + (REAL)l->bias;
+  for (int r = 0; r < n_sums; ++r) sum[r] = (NAME(vector)){0} + (REAL)l->bias;
   NN_CONV_UNROLL
-  for (int i = 0; i < held + 2; ++i)
+  for (int i = 0; i < n_sums + 2; ++i)
     for (int k = 0; k < 3; ++k) {
       const NAME(vector) v = VECTOR(from + i * l->down + k);
       NN_CONV_UNROLL
-      for (int r = 0; r < held; ++r)
+      for (int r = 0; r < n_sums; ++r)
         if (i - r >= 0 && i - r < 3) sum[r] += weight[(i - r) * 3 + k] * v;
     }
-  for (int r = 0; r < held; ++r) NAME(store_elements)
+  for (int r = 0; r < n_sums; ++r) NAME(store_elements)
   ((REAL *)l->to + (y + r) * l->columns + x, &sum[r], l->columns - x, l->add);
 }
 
-/* Computes `held` lines of out from line y on. Unless it adds, the last vector
- * of a line overlaps the one before, because partial vectors are slower to
- * write. */
-BODY void NAME(compute_held_lines)(const line_loop *l, int64_t y,
-                                   const int held) {
+/* Computes `n_sums` lines of out from line y on. Unless it adds, the last
+ * vector of a line overlaps the one before, because partial vectors are slower
+ * to write. */
+BODY void NAME(compute_line_group)(const line_loop *l, int64_t y,
+                                   const int n_sums) {
   const int overlaps = l->columns >= NAME(lanes) && !l->add;
   const int64_t last = l->columns - NAME(lanes);
   for (int64_t x = 0; x < l->columns; x += NAME(lanes)) {
     const int64_t at = overlaps && x > last ? last : x;
     if (l->three)
-      NAME(compute_lines_3x3)(l, y, at, held);
+      NAME(compute_lines_3x3)(l, y, at, n_sums);
     else
-      NAME(compute_lines)(l, y, at, held);
+      NAME(compute_lines)(l, y, at, n_sums);
   }
 }
 
 #define MASK(at) (*(const NAME(mask) *)(const void *)(at))
 
-/* Computes `held` vectors of windows from number x on, counted across the ends
- * of lines; the first window is in `column`. Windows have `high` x `wide`
+/* Computes `n_sums` vectors of windows from number x on, counted across the
+ * ends of lines; the first window is in `column`. Windows have `high` x `wide`
  * elements. */
 BODY void NAME(compute_windows)(const line_loop *l, int64_t x, int64_t column,
                                 const int64_t high, const int64_t wide,
-                                const int held) {
+                                const int n_sums) {
   enum { L = NAME(lanes) };
   const REAL *from = (const REAL *)l->from + x, *weight = l->weight;
   const int64_t n = l->rows * l->columns - x;
-  NAME(vector) sum[HELD];
-  for (int r = 0; r < held; ++r) sum[r] = (NAME(vector)){0} + (REAL)l->bias;
+  NAME(vector) sum[REGISTER_SUMS];
+  for (int r = 0; r < n_sums; ++r) sum[r] = (NAME(vector)){0} + (REAL)l->bias;
   for (int64_t k = 0; k < wide; ++k) {
-    const BITS *inside = (const BITS *)l->inside + k * l->apart + column;
+    const BITS *inside =
+        (const BITS *)l->inside + k * l->mask_distance + column;
     for (int64_t i = 0; i < high; ++i) {
       const int64_t t = i * wide + k;
       const REAL *at = from + l->offset[t];
       const REAL w = weight[l->reversed ? l->taps - 1 - t : t];
-      for (int r = 0; r < held; ++r)
+      for (int r = 0; r < n_sums; ++r)
         sum[r] += w * (NAME(vector))((NAME(mask))VECTOR(at + r * L) &
                                      MASK(inside + r * L));
     }
   }
-  for (int r = 0; r < held && r * L < n; ++r) NAME(store_elements)
+  for (int r = 0; r < n_sums && r * L < n; ++r) NAME(store_elements)
   ((REAL *)l->to + x + r * L, &sum[r], n - r * L, l->add);
 }
 
@@ -166,7 +167,7 @@ BODY NAME(window_3x3) NAME(make_window_3x3)(const line_loop *l) {
   const REAL *weight = l->weight;
   NAME(window_3x3)
   t = {.inside = {(const BITS *)l->inside,
-                  (const BITS *)l->inside + 2 * l->apart},
+                  (const BITS *)l->inside + 2 * l->mask_distance},
        .bias = (REAL)l->bias};
   for (int i = 0; i < 3; ++i)
     t.line[i] = (const REAL *)l->from + l->offset[3 * i + 1];
@@ -175,21 +176,21 @@ BODY NAME(window_3x3) NAME(make_window_3x3)(const line_loop *l) {
   return t;
 }
 
-/* Computes `held` vectors of windows of 3 x 3 elements, as compute_windows
+/* Computes `n_sums` vectors of windows of 3 x 3 elements, as compute_windows
  * does. */
 BODY void NAME(compute_windows_3x3)(const NAME(window_3x3) * t, int64_t x,
                                     int64_t column, NAME(vector) * sum,
-                                    const int held) {
+                                    const int n_sums) {
   enum { L = NAME(lanes) };
-  NAME(mask) first[HELD], last[HELD];
-  for (int r = 0; r < held; ++r) {
+  NAME(mask) first[REGISTER_SUMS], last[REGISTER_SUMS];
+  for (int r = 0; r < n_sums; ++r) {
     sum[r] = (NAME(vector)){0} + t->bias;
     first[r] = MASK(t->inside[0] + column + r * L);
     last[r] = MASK(t->inside[1] + column + r * L);
   }
   for (int i = 0; i < 3; ++i) {
     const REAL *at = t->line[i] + x, *w = t->weight + 3 * i;
-    for (int r = 0; r < held; ++r, at += L) {
+    for (int r = 0; r < n_sums; ++r, at += L) {
       sum[r] += w[0] * (NAME(vector))((NAME(mask))VECTOR(at - 1) & first[r]);
       sum[r] += w[1] * VECTOR(at);
       sum[r] += w[2] * (NAME(vector))((NAME(mask))VECTOR(at + 1) & last[r]);
@@ -198,18 +199,18 @@ BODY void NAME(compute_windows_3x3)(const NAME(window_3x3) * t, int64_t x,
 }
 
 BODY void NAME(compute_image_3x3)(const line_loop *l, const int add) {
-  enum { L = NAME(lanes), STEP = HELD * L };
+  enum { L = NAME(lanes), STEP = REGISTER_SUMS * L };
   const NAME(window_3x3) t = NAME(make_window_3x3)(l);
   const int64_t n = l->rows * l->columns, columns = l->columns;
   const int64_t step = STEP % columns;
   REAL *to = l->to;
-  NAME(vector) sum[HELD];
+  NAME(vector) sum[REGISTER_SUMS];
   int64_t x = 0, column = 0;
   for (; x + STEP <= n; x += STEP) {
-    NAME(compute_windows_3x3)(&t, x, column, sum, HELD);
+    NAME(compute_windows_3x3)(&t, x, column, sum, REGISTER_SUMS);
     column += step;
     column -= column >= columns ? columns : 0;
-    for (int r = 0; r < HELD; ++r) {
+    for (int r = 0; r < REGISTER_SUMS; ++r) {
       NAME(vector) *at = (NAME(vector) *)(void *)(to + x + r * L);
       if (add) sum[r] += *at;
       *at = sum[r];
@@ -223,7 +224,7 @@ BODY void NAME(compute_image_3x3)(const line_loop *l, const int add) {
 
 /* Computes all windows of an image, counted across the ends of lines. */
 BODY void NAME(compute_all_windows)(const line_loop *l) {
-  enum { L = NAME(lanes), STEP = HELD * L };
+  enum { L = NAME(lanes), STEP = REGISTER_SUMS * L };
   const int64_t n = l->rows * l->columns, wide = l->wide;
   int64_t x = 0, column = 0;
   if (l->three && l->add) {
@@ -235,7 +236,7 @@ BODY void NAME(compute_all_windows)(const line_loop *l) {
     return;
   }
   for (; x + STEP <= n; x += STEP, column = (column + STEP) % l->columns)
-    NAME(compute_windows)(l, x, column, l->taps / wide, wide, HELD);
+    NAME(compute_windows)(l, x, column, l->taps / wide, wide, REGISTER_SUMS);
   for (; x < n; x += L, column = (column + L) % l->columns)
     NAME(compute_windows)(l, x, column, l->taps / wide, wide, 1);
 }
@@ -317,8 +318,9 @@ LOOP(compute_image) {
   else if (l->wide > 0)
     NAME(compute_all_windows)(l);
   if (l->wide > 0) return;
-  for (; y + HELD <= l->rows; y += HELD) NAME(compute_held_lines)(l, y, HELD);
-  for (; y < l->rows; ++y) NAME(compute_held_lines)(l, y, 1);
+  for (; y + REGISTER_SUMS <= l->rows; y += REGISTER_SUMS)
+    NAME(compute_line_group)(l, y, REGISTER_SUMS);
+  for (; y < l->rows; ++y) NAME(compute_line_group)(l, y, 1);
 }
 
 /* Sets the first n lanes of a mask. Masks are necessary because a product with
@@ -337,15 +339,15 @@ BODY void NAME(add_last_products)(const line_loop *l, int64_t y,
   const int64_t n = l->columns % NAME(lanes), x = l->columns - n;
   const REAL *from = (const REAL *)l->from + y * l->down + x;
   const REAL *at = (const REAL *)l->to + y * l->columns + x;
-  NAME(vector) head, v;
+  NAME(vector) out_gradient, v;
   if (y + 1 < l->rows && l->columns >= NAME(lanes))
-    head = VECTOR(at); /* and a part of the next line */
+    out_gradient = VECTOR(at); /* and a part of the next line */
   else
-    NAME(load_elements)(&head, at, n);
-  head = (NAME(vector))((NAME(mask))head & *keep);
+    NAME(load_elements)(&out_gradient, at, n);
+  out_gradient = (NAME(vector))((NAME(mask))out_gradient & *keep);
   for (int t = 0; t < taps; ++t) {
     v = (NAME(vector))((NAME(mask))VECTOR(from + l->offset[t]) & *keep);
-    sum[t] += head * v;
+    sum[t] += out_gradient * v;
   }
 }
 
@@ -353,7 +355,7 @@ BODY void NAME(add_last_products)(const line_loop *l, int64_t y,
  * to the sums of `taps` taps. If `keep` is not NULL, only its lanes are used.
  */
 BODY void NAME(add_window_products)(const line_loop *l, int64_t x,
-                                    const NAME(vector) * head,
+                                    const NAME(vector) * out_gradient,
                                     const NAME(mask) * keep, NAME(vector) * sum,
                                     const int taps) {
   const REAL *from = (const REAL *)l->from + x;
@@ -361,24 +363,27 @@ BODY void NAME(add_window_products)(const line_loop *l, int64_t x,
   for (int t = 0; t < taps; ++t) {
     NAME(mask)
     v = (NAME(mask))VECTOR(from + l->offset[t]) &
-        MASK(inside + (l->first + t) % l->wide * l->apart);
+        MASK(inside + (l->first + t) % l->wide * l->mask_distance);
     if (keep) v &= *keep;
-    sum[t] += *head * (NAME(vector))v;
+    sum[t] += *out_gradient * (NAME(vector))v;
   }
 }
 
 /* Adds the products of a vector of windows to the sums of all 3 x 3 taps; the
  * first window is in `column`. */
 BODY void NAME(add_products_3x3)(const NAME(window_3x3) * t, int64_t x,
-                                 int64_t column, const NAME(vector) * head,
+                                 int64_t column,
+                                 const NAME(vector) * out_gradient,
                                  NAME(vector) * sum) {
   const NAME(mask) first = MASK(t->inside[0] + column);
   const NAME(mask) last = MASK(t->inside[1] + column);
   for (int i = 0; i < 3; ++i) {
     const REAL *at = t->line[i] + x;
-    sum[3 * i] += *head * (NAME(vector))((NAME(mask))VECTOR(at - 1) & first);
-    sum[3 * i + 1] += *head * VECTOR(at);
-    sum[3 * i + 2] += *head * (NAME(vector))((NAME(mask))VECTOR(at + 1) & last);
+    sum[3 * i] +=
+        *out_gradient * (NAME(vector))((NAME(mask))VECTOR(at - 1) & first);
+    sum[3 * i + 1] += *out_gradient * VECTOR(at);
+    sum[3 * i + 2] +=
+        *out_gradient * (NAME(vector))((NAME(mask))VECTOR(at + 1) & last);
   }
 }
 
@@ -387,43 +392,44 @@ BODY void NAME(add_products_3x3)(const NAME(window_3x3) * t, int64_t x,
 BODY void NAME(sum_window_products)(const line_loop *l, const int taps) {
   enum { L = NAME(lanes) };
   const int64_t n = l->rows * l->columns, rest = n % L, step = L % l->columns;
-  const REAL *heads = l->to;
-  NAME(vector) *sums = l->sums, sum[HELD_TAPS], head;
+  const REAL *out_gradients = l->to;
+  NAME(vector) *sums = l->sums, sum[REGISTER_TAPS], out_gradient;
   int64_t x = 0, column = 0;
   for (int t = 0; t < taps; ++t) sum[t] = sums[t];
   if (l->three && taps == 9) {
     const NAME(window_3x3) t = NAME(make_window_3x3)(l);
     for (; x + L <= n; x += L) {
-      head = VECTOR(heads + x);
-      NAME(add_products_3x3)(&t, x, column, &head, sum);
+      out_gradient = VECTOR(out_gradients + x);
+      NAME(add_products_3x3)(&t, x, column, &out_gradient, sum);
       column += step;
       column -= column >= l->columns ? l->columns : 0;
     }
   }
   for (; x + L <= n; x += L) {
-    head = VECTOR(heads + x);
-    NAME(add_window_products)(l, x, &head, NULL, sum, taps);
+    out_gradient = VECTOR(out_gradients + x);
+    NAME(add_window_products)(l, x, &out_gradient, NULL, sum, taps);
   }
   if (rest > 0) {
     NAME(mask) keep;
     NAME(mask_lanes)(&keep, rest);
-    NAME(load_elements)(&head, heads + x, rest);
-    NAME(add_window_products)(l, x, &head, &keep, sum, taps);
+    NAME(load_elements)(&out_gradient, out_gradients + x, rest);
+    NAME(add_window_products)(l, x, &out_gradient, &keep, sum, taps);
   }
   for (int t = 0; t < taps; ++t) sums[t] = sum[t];
 }
 
 /* Adds the products of a vector of an input line with the lines of the output
- * gradient after, on and before it; head[i] exists for i in `there`. It handles
- * one vector at a time, because registers have no room for more. */
+ * gradient after, on and before it; out_gradient[i] exists for i in `existing`.
+ * It handles one vector at a time, because registers have no room for more. */
 BODY void NAME(add_line_gradients)(const REAL *line, const NAME(mask) * masks,
-                                   const NAME(vector) * head,
-                                   NAME(vector) * sum, const nn_range there) {
+                                   const NAME(vector) * out_gradient,
+                                   NAME(vector) * sum,
+                                   const nn_range existing) {
   for (int k = 0; k < 3; ++k) {
     const NAME(vector) v =
         (NAME(vector))((NAME(mask))VECTOR(line + k - 1) & masks[k]);
-    for (int64_t i = there.begin; i < there.end; ++i)
-      sum[3 * i + k] += head[i] * v;
+    for (int64_t i = existing.begin; i < existing.end; ++i)
+      sum[3 * i + k] += out_gradient[i] * v;
   }
 }
 
@@ -433,26 +439,29 @@ BODY void NAME(add_column_gradients)(const line_loop *l, int64_t at,
                                      NAME(vector) * sum) {
   const int64_t columns = l->columns;
   const REAL *line = (const REAL *)l->from + at;
-  const REAL *heads = (const REAL *)l->to + at;
-  NAME(vector) head[3];
-  head[1] = (NAME(vector))((NAME(mask))VECTOR(heads) & masks[3]);
+  const REAL *out_gradients = (const REAL *)l->to + at;
+  NAME(vector) out_gradient[3];
+  out_gradient[1] =
+      (NAME(vector))((NAME(mask))VECTOR(out_gradients) & masks[3]);
   if (l->rows == 1) {
-    NAME(add_line_gradients)(line, masks, head, sum, (nn_range){1, 2});
+    NAME(add_line_gradients)(line, masks, out_gradient, sum, (nn_range){1, 2});
     return;
   }
-  head[0] = (NAME(vector))((NAME(mask))VECTOR(heads + columns) & masks[3]);
-  NAME(add_line_gradients)(line, masks, head, sum, (nn_range){0, 2});
+  out_gradient[0] =
+      (NAME(vector))((NAME(mask))VECTOR(out_gradients + columns) & masks[3]);
+  NAME(add_line_gradients)(line, masks, out_gradient, sum, (nn_range){0, 2});
   for (int64_t y = 2; y < l->rows; ++y) {
     line += columns;
-    head[2] = head[1];
-    head[1] = head[0];
-    head[0] =
-        (NAME(vector))((NAME(mask))VECTOR(heads + y * columns) & masks[3]);
-    NAME(add_line_gradients)(line, masks, head, sum, (nn_range){0, 3});
+    out_gradient[2] = out_gradient[1];
+    out_gradient[1] = out_gradient[0];
+    out_gradient[0] = (NAME(vector))(
+        (NAME(mask))VECTOR(out_gradients + y * columns) & masks[3]);
+    NAME(add_line_gradients)(line, masks, out_gradient, sum, (nn_range){0, 3});
   }
-  head[2] = head[1];
-  head[1] = head[0];
-  NAME(add_line_gradients)(line + columns, masks, head, sum, (nn_range){1, 3});
+  out_gradient[2] = out_gradient[1];
+  out_gradient[1] = out_gradient[0];
+  NAME(add_line_gradients)
+  (line + columns, masks, out_gradient, sum, (nn_range){1, 3});
 }
 
 /* Adds output gradient * input to all sums, for windows of 3 x 3 elements
@@ -472,7 +481,7 @@ BODY void NAME(sum_products_in_place)(const line_loop *l) {
  * sums have one number for each lane. */
 BODY void NAME(sum_products)(const line_loop *l, const int taps) {
   NAME(vector) *sums = l->sums;
-  NAME(vector) sum[HELD_TAPS];
+  NAME(vector) sum[REGISTER_TAPS];
   NAME(mask) keep;
   if (l->wide > 0) {
     NAME(sum_window_products)(l, taps);
@@ -484,10 +493,10 @@ BODY void NAME(sum_products)(const line_loop *l, const int taps) {
     int64_t x = 0;
     for (; x + NAME(lanes) <= l->columns; x += NAME(lanes)) {
       const REAL *from = (const REAL *)l->from + y * l->down + x;
-      const NAME(vector) head =
+      const NAME(vector) out_gradient =
           VECTOR((const REAL *)l->to + y * l->columns + x);
       for (int t = 0; t < taps; ++t)
-        sum[t] += head * VECTOR(from + l->offset[t]);
+        sum[t] += out_gradient * VECTOR(from + l->offset[t]);
     }
     if (x < l->columns) NAME(add_last_products)(l, y, &keep, sum, taps);
   }
@@ -502,11 +511,11 @@ LOOP(sum_all_products) {
     NAME(sum_products_in_place)(&l);
     return;
   }
-  for (; t + HELD_TAPS <= l.taps; t += HELD_TAPS) {
-    NAME(sum_products)(&l, HELD_TAPS);
-    l.offset += HELD_TAPS;
-    l.first += HELD_TAPS;
-    l.sums = (NAME(vector) *)l.sums + HELD_TAPS;
+  for (; t + REGISTER_TAPS <= l.taps; t += REGISTER_TAPS) {
+    NAME(sum_products)(&l, REGISTER_TAPS);
+    l.offset += REGISTER_TAPS;
+    l.first += REGISTER_TAPS;
+    l.sums = (NAME(vector) *)l.sums + REGISTER_TAPS;
   }
   for (; t < l.taps; ++t) {
     NAME(sum_products)(&l, 1);

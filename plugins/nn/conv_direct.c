@@ -24,14 +24,14 @@
 #include "workspaces.h"
 
 enum {
-  MOST_SUMS =
-      1 << 13, /* largest weight, in elements, whose gradient is summed here */
-  FEW = 16,    /* filters from which vectors of filters are faster */
-  WIDE = 32,   /* computed planes, for has_many_products */
-  DEEP = 150,  /* and least number of products for an element */
+  MOST_SUMS = 1 << 13, /* the gradient of a weight with more elements is left to
+                          conv_tiles.c */
+  FEW = 16,   /* number of filters from which vectors of filters are faster */
+  WIDE = 32,  /* has_many_products: least number of computed planes */
+  DEEP = 150, /* has_many_products: least number of products of an element */
   PIECE = 1 << 17, /* bytes of a slice's copy of an image, about */
-  LARGE = 3 << 18, /* the same for the gradient of weight, whose sums are
-                    * added once for each slice */
+  LARGE = 3 << 18, /* bytes of that copy in the gradient of weight, where each
+                      slice adds its sums once */
   SLACK = 128      /* elements after the last one that vectors may read */
 };
 
@@ -89,7 +89,7 @@ static inline void clear_line(float *to, int64_t n) {
  * line, and the range of those inside the line. */
 typedef struct phase_columns {
   int64_t at;
-  nn_range there;
+  nn_range inside;
 } phase_columns;
 
 /* Returns the columns of a phase. */
@@ -97,14 +97,14 @@ static phase_columns find_phase_columns(const padded_planes *p, int64_t phase) {
   const int64_t step = p->step[1], at = phase % step - p->shift[1];
   const int64_t last = nn_ceil_div(p->in[1] - at, step);
   phase_columns c = {.at = at};
-  c.there.begin = nn_min(nn_max(nn_ceil_div(-at, step), 0), p->pitch);
-  c.there.end = nn_max(nn_min(last, p->pitch), c.there.begin);
+  c.inside.begin = nn_min(nn_max(nn_ceil_div(-at, step), 0), p->pitch);
+  c.inside.end = nn_max(nn_min(last, p->pitch), c.inside.begin);
   return c;
 }
 
 static void copy_columns(const padded_planes *p, const phase_columns *c,
                          const float *line, float *to) {
-  const int64_t step = p->step[1], begin = c->there.begin, end = c->there.end;
+  const int64_t step = p->step[1], begin = c->inside.begin, end = c->inside.end;
   clear_line(to, begin);
   if (step == 1)
     copy_line(to + begin, line + c->at + begin, end - begin);
@@ -146,18 +146,19 @@ typedef struct plan {
   const nn_conv_arrays *arrays;
   const nn_direct_loops *loops;
   padded_planes read; /* layout of the planes that are read */
-  int64_t made;       /* planes of an image that are computed */
+  int64_t computed;   /* planes of an image that are computed */
   int64_t out[2];     /* lines and columns of the computed planes */
   int64_t below; /* lines of a phase that a window has after its first one */
   int64_t lines; /* lines of a slice */
   int64_t down;  /* slices of an image */
-  /* Planes that are computed together; the last ones may be fewer. */
-  int64_t held;
+  /* Planes that one call of loops->convolve computes; the last call may have
+   * fewer. */
+  int64_t tile_planes;
   int add;
   int back;
   int64_t offset[NN_DIRECT_TAPS];
-  float *packed; /* packed weights: (group, planes / held, plane that is read,
-                    tap, held) */
+  float *packed; /* packed weights: (group, planes / tile_planes, plane that is
+                    read, tap, tile_planes) */
   nn_workspaces workspaces;
 } plan;
 
@@ -192,7 +193,7 @@ static int64_t count_copied(const plan *p) {
 }
 
 static int64_t count_computed(const plan *p) {
-  return p->held * nn_round_up(count_windows(p, p->lines), 16);
+  return p->tile_planes * nn_round_up(count_windows(p, p->lines), 16);
 }
 
 uint64_t nn_direct_count_packed_bytes(const nn_conv *c) {
@@ -206,7 +207,7 @@ static plan make_plan(const nn_conv *c, int back) {
   plan p = {.conv = c,
             .loops = nn_direct_find_loops(c->level),
             .back = back,
-            .made = back ? c->channels : c->filters,
+            .computed = back ? c->channels : c->filters,
             .below = nn_direct_find_reach(w, 1) / w->stride[1]};
   p.read.n = back ? c->filters : c->channels;
   for (int d = 0; d < 2; ++d) {
@@ -217,53 +218,53 @@ static plan make_plan(const nn_conv *c, int back) {
     p.read.step[d] = w->stride[d + 1];
   }
   p.read.pitch = p.out[1] + nn_direct_find_reach(w, 2) / w->stride[2];
-  p.held = nn_divide_evenly(p.made, p.loops->held);
+  p.tile_planes = nn_divide_evenly(p.computed, p.loops->tile_planes);
   const int64_t phases = p.read.step[0] * p.read.step[1];
-  const int64_t line = (p.read.n * phases + p.held) * p.read.pitch;
+  const int64_t line = (p.read.n * phases + p.tile_planes) * p.read.pitch;
   set_lines(&p, PIECE / (int64_t)sizeof(float) / line - p.below);
   p.workspaces.bytes =
       (uint64_t)(count_copied(&p) + count_computed(&p)) * sizeof(float);
-  p.workspaces.n = nn_count_workspaces(c->images * c->groups * p.down);
+  p.workspaces.n = nn_choose_workspace_count(c->images * c->groups * p.down);
   return p;
 }
 
 /* Packs weights. In the gradient of data the windows are reversed, and the
  * planes that are read are filters. */
-void nn_direct_pack_weights(const nn_conv *c, int back, int64_t held,
+void nn_direct_pack_weights(const nn_conv *c, int back, int64_t tile_planes,
                             const char *weight, char *packed) {
-  const int64_t made = back ? c->channels : c->filters;
+  const int64_t computed = back ? c->channels : c->filters;
   const int64_t read = back ? c->filters : c->channels;
   const int64_t depth = c->channels * c->taps;
   const float *from = (const float *)(const void *)weight;
   float *to = (float *)(void *)packed;
   for (int64_t g = 0; g < c->groups; ++g, from += c->filters * depth)
-    for (int64_t f = 0; f < made; f += held)
+    for (int64_t f = 0; f < computed; f += tile_planes)
       for (int64_t k = 0; k < read; ++k)
         for (int64_t t = 0; t < c->taps; ++t)
-          for (int64_t i = f; i < nn_min(f + held, made); ++i)
+          for (int64_t i = f; i < nn_min(f + tile_planes, computed); ++i)
             *to++ = back ? from[k * depth + i * c->taps + c->taps - 1 - t]
                          : from[i * depth + k * c->taps + t];
 }
 
 /* ---------------------------------------------------- forward and backward */
 
-/* Stores `lines` lines of `held` computed planes, with their bias. */
+/* Stores `lines` lines of `tile_planes` computed planes, with their bias. */
 static void store_lines(const plan *p, const float *from, float *to,
-                        const nn_direct_windows *w, int64_t held, int64_t lines,
-                        const float *bias) {
-  for (int64_t f = 0; f < held; ++f)
+                        const nn_direct_windows *w, int64_t tile_planes,
+                        int64_t lines, const float *bias) {
+  for (int64_t f = 0; f < tile_planes; ++f)
     for (int64_t y = 0; y < lines; ++y)
       p->loops->store_line(from + f * w->row + y * p->read.pitch,
                            to + (f * p->out[0] + y) * p->out[1], p->out[1],
                            bias ? bias[f] : 0, p->add);
-  for (int64_t f = 0; p->conv->after && f < held; ++f)
+  for (int64_t f = 0; p->conv->after && f < tile_planes; ++f)
     nn_conv_run_after(p->conv, to + f * p->out[0] * p->out[1],
                       lines * p->out[1]);
 }
 
 /* Computes a slice: `lines` lines of an image from `line` on. */
 static void compute_lines(const plan *p, int64_t image, int64_t line,
-                          float *room) {
+                          float *memory) {
   const nn_conv *c = p->conv;
   const nn_conv_arrays *a = p->arrays;
   const int64_t group = image % c->groups;
@@ -277,27 +278,27 @@ static void compute_lines(const plan *p, int64_t image, int64_t line,
   const float *from = (const float *)(const void *)(p->back ? a->out : a->data);
   float *to = (float *)(void *)(p->back ? a->data : a->out);
   const float *bias = p->back ? NULL : (const float *)(const void *)a->bias;
-  const float *weight = p->packed + group * p->made * p->read.n * c->taps;
-  float *sums = room + count_copied(p);
+  const float *weight = p->packed + group * p->computed * p->read.n * c->taps;
+  float *sums = memory + count_copied(p);
   copy_lines(&p->read, from + image * p->read.n * p->read.in[0] * p->read.in[1],
-             room, line, lines + p->below);
-  to += image * p->made * p->out[0] * p->out[1] + line * p->out[1];
-  for (int64_t f = 0; f < p->made; f += p->held) {
-    const int64_t held = nn_min(p->held, p->made - f);
-    p->loops->convolve(&w, room, weight, sums, (int)held);
-    store_lines(p, sums, to + f * p->out[0] * p->out[1], &w, held, lines,
-                bias ? bias + group * p->made + f : NULL);
-    weight += held * p->read.n * c->taps;
+             memory, line, lines + p->below);
+  to += image * p->computed * p->out[0] * p->out[1] + line * p->out[1];
+  for (int64_t f = 0; f < p->computed; f += p->tile_planes) {
+    const int64_t tile_planes = nn_min(p->tile_planes, p->computed - f);
+    p->loops->convolve(&w, memory, weight, sums, (int)tile_planes);
+    store_lines(p, sums, to + f * p->out[0] * p->out[1], &w, tile_planes, lines,
+                bias ? bias + group * p->computed + f : NULL);
+    weight += tile_planes * p->read.n * c->taps;
   }
 }
 
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t slot = nn_take_workspace(&p->workspaces);
-  float *room = (float *)(void *)nn_locate_workspace(&p->workspaces, slot);
-  memset(room + count_copied(p) - SLACK, 0, SLACK * sizeof *room);
+  float *memory = (float *)(void *)nn_locate_workspace(&p->workspaces, slot);
+  memset(memory + count_copied(p) - SLACK, 0, SLACK * sizeof *memory);
   for (int64_t s = begin; s < end; ++s)
-    compute_lines(p, s / p->down, s % p->down * p->lines, room);
+    compute_lines(p, s / p->down, s % p->down * p->lines, memory);
   nn_release_workspace(&p->workspaces, slot);
   return TN_OK;
 }
@@ -308,9 +309,9 @@ static int32_t run_windows(const nn_conv *c, const nn_conv_arrays *arrays,
   plan p = make_plan(c, back);
   p.arrays = arrays;
   p.add = add;
-  p.packed = (float *)(void *)c->room;
-  p.workspaces.room = c->room + nn_direct_count_packed_bytes(c);
-  nn_direct_pack_weights(c, back, p.held, arrays->weight, c->room);
+  p.packed = (float *)(void *)c->memory;
+  p.workspaces.memory = c->memory + nn_direct_count_packed_bytes(c);
+  nn_direct_pack_weights(c, back, p.tile_planes, arrays->weight, c->memory);
   return c->call->host->parallel_for(c->call, c->images * c->groups * p.down, 1,
                                      run_slice, &p);
 }
@@ -324,9 +325,9 @@ static uint64_t count_windows_bytes(const nn_conv *c, int back) {
  * are many planes. Vectors of windows would compute unused windows across the
  * ends of lines. */
 static int has_many_products(const nn_conv *c, int back) {
-  const int64_t made = back ? c->channels : c->filters;
+  const int64_t computed = back ? c->channels : c->filters;
   const int64_t read = back ? c->filters : c->channels;
-  return made >= WIDE && read * c->taps >= DEEP;
+  return computed >= WIDE && read * c->taps >= DEEP;
 }
 
 /* Returns the same convolution without the first images. */
@@ -358,12 +359,12 @@ static uint64_t count_pass_bytes(const nn_conv *c, int back) {
   const int64_t n = nn_direct_count_images(c, back);
   const nn_conv rest = skip_images(c, n);
   const int pass = back ? NN_CONV_DATA : NN_CONV_FORWARD;
-  const uint64_t room = n > 0 ? nn_direct_count_images_bytes(c, back) : 0;
-  if (rest.images == 0) return room;
+  const uint64_t memory = n > 0 ? nn_direct_count_images_bytes(c, back) : 0;
+  if (rest.images == 0) return memory;
   const uint64_t more = has_many_products(c, back)
                             ? nn_conv_tiles.count_bytes(&rest, pass)
                             : count_windows_bytes(&rest, back);
-  return room > more ? room : more;
+  return memory > more ? memory : more;
 }
 
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
@@ -385,7 +386,7 @@ static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
 /* The plan of the gradient of weight. */
 typedef struct gradient_plan {
   plan plan;
-  padded_planes heads;
+  padded_planes out_gradients;
   int64_t group; /* images that are copied together */
   nn_conv_sums sums;
   /* Filters, and taps, of one call of loops->products, at most. */
@@ -394,39 +395,41 @@ typedef struct gradient_plan {
   nn_workspaces workspaces;
 } gradient_plan;
 
-static int64_t count_head_elements(const gradient_plan *s) {
-  return nn_round_up(s->heads.n * s->plan.lines * s->heads.pitch, 16);
+static int64_t count_gradient_elements(const gradient_plan *s) {
+  return nn_round_up(
+      s->out_gradients.n * s->plan.lines * s->out_gradients.pitch, 16);
 }
 
 static gradient_plan plan_weight_gradient(const nn_conv *c) {
   gradient_plan s = {.plan = make_plan(c, 0),
-                     .heads = {.n = c->filters, .step = {1, 1}}};
+                     .out_gradients = {.n = c->filters, .step = {1, 1}}};
   plan *p = &s.plan;
-  s.heads.in[0] = p->out[0];
-  s.heads.in[1] = p->out[1];
-  s.heads.pitch = nn_round_up(p->out[1], p->loops->lanes);
-  const int64_t room = LARGE / (int64_t)sizeof(float);
+  s.out_gradients.in[0] = p->out[0];
+  s.out_gradients.in[1] = p->out[1];
+  s.out_gradients.pitch = nn_round_up(p->out[1], p->loops->lanes);
+  const int64_t memory = LARGE / (int64_t)sizeof(float);
   const int64_t phases = p->read.step[0] * p->read.step[1];
-  const int64_t line =
-      p->read.n * phases * p->read.pitch + s.heads.n * s.heads.pitch;
-  set_lines(p, room / line - p->below);
-  s.heads.rows = p->lines;
-  s.group = nn_max(room / (line * (p->lines + p->below)), 1);
+  const int64_t line = p->read.n * phases * p->read.pitch +
+                       s.out_gradients.n * s.out_gradients.pitch;
+  set_lines(p, memory / line - p->below);
+  s.out_gradients.rows = p->lines;
+  s.group = nn_max(memory / (line * (p->lines + p->below)), 1);
   if (p->down > 1) s.group = 1;
   s.sums = nn_conv_plan_sums(c);
-  s.filters = nn_divide_evenly(c->filters, p->loops->heads);
+  s.filters = nn_divide_evenly(c->filters, p->loops->filters);
   s.taps = nn_divide_evenly(c->taps, p->loops->taps);
   s.workspaces.bytes =
-      (uint64_t)(s.group * (count_copied(p) + count_head_elements(&s))) *
+      (uint64_t)(s.group * (count_copied(p) + count_gradient_elements(&s))) *
       sizeof(float);
-  s.workspaces.n = nn_count_workspaces(s.sums.parts * c->groups);
+  s.workspaces.n = nn_choose_workspace_count(s.sums.parts * c->groups);
   return s;
 }
 
 /* Adds the products of copied images to the gradient of a group's weight. */
 static void add_products(const gradient_plan *s,
                          const nn_direct_gradient_images *all,
-                         const float *from, const float *heads, float *to) {
+                         const float *from, const float *out_gradients,
+                         float *to) {
   const nn_conv *c = s->plan.conv;
   const nn_direct_loops *l = s->plan.loops;
   for (int64_t f = 0; f < c->filters; f += s->filters)
@@ -437,7 +440,7 @@ static void add_products(const gradient_plan *s,
         l->products[(filters - 1) * l->taps + taps - 1](
             all,
             (nn_direct_gradient_tile){
-                heads + f * all->head,
+                out_gradients + f * all->gradient_plane,
                 from + k * count_plane_elements(&s->plan.read),
                 s->plan.offset + t, to + f * all->depth + k * c->taps + t});
       }
@@ -447,19 +450,19 @@ static void add_products(const gradient_plan *s,
  * products to the gradient. */
 static void add_image_products(const gradient_plan *s, nn_range images,
                                int64_t group, int64_t line, float *to,
-                               float *room) {
+                               float *memory) {
   const plan *p = &s->plan;
   const nn_conv *c = p->conv;
   const int64_t lines = nn_min(p->lines, p->out[0] - line);
-  float *heads = room + s->group * count_copied(p);
+  float *out_gradients = memory + s->group * count_copied(p);
   const nn_direct_gradient_images all = {
       .images = images.end - images.begin,
       .image = count_copied(p),
-      .head_image = count_head_elements(s),
-      .head = count_plane_elements(&s->heads),
+      .gradient_image = count_gradient_elements(s),
+      .gradient_plane = count_plane_elements(&s->out_gradients),
       .lines = lines,
       .pitch = p->read.pitch,
-      .across = s->heads.pitch,
+      .across = s->out_gradients.pitch,
       .n = p->out[1],
       .depth = c->channels * c->taps};
   for (int64_t i = images.begin; i < images.end; ++i) {
@@ -467,17 +470,17 @@ static void add_image_products(const gradient_plan *s, nn_range images,
     copy_lines(&p->read,
                (const float *)(const void *)p->arrays->data +
                    image * c->channels * c->in_size,
-               room + at * all.image, line, lines + p->below);
-    copy_lines(&s->heads,
+               memory + at * all.image, line, lines + p->below);
+    copy_lines(&s->out_gradients,
                (const float *)(const void *)p->arrays->out +
                    image * c->filters * c->out_size,
-               heads + at * all.head_image, line, lines);
+               out_gradients + at * all.gradient_image, line, lines);
   }
-  add_products(s, &all, room, heads, to);
+  add_products(s, &all, memory, out_gradients, to);
 }
 
 static void compute_weight_slice(const gradient_plan *s, int64_t slice,
-                                 float *room) {
+                                 float *memory) {
   const nn_conv *c = s->plan.conv;
   const int64_t part = slice / c->groups, group = slice % c->groups;
   const int64_t first = c->images * part / s->sums.parts;
@@ -490,14 +493,14 @@ static void compute_weight_slice(const gradient_plan *s, int64_t slice,
   for (int64_t i = first; i < last; i += s->group)
     for (int64_t y = 0; y < s->plan.out[0]; y += s->plan.lines)
       add_image_products(s, (nn_range){i, nn_min(i + s->group, last)}, group, y,
-                         to, room);
+                         to, memory);
 }
 
 static int32_t run_weight_slices(void *arg, int64_t begin, int64_t end) {
   gradient_plan *s = arg;
   const uint32_t slot = nn_take_workspace(&s->workspaces);
-  float *room = (float *)(void *)nn_locate_workspace(&s->workspaces, slot);
-  for (int64_t i = begin; i < end; ++i) compute_weight_slice(s, i, room);
+  float *memory = (float *)(void *)nn_locate_workspace(&s->workspaces, slot);
+  for (int64_t i = begin; i < end; ++i) compute_weight_slice(s, i, memory);
   nn_release_workspace(&s->workspaces, slot);
   return TN_OK;
 }
@@ -515,7 +518,7 @@ static int32_t compute_weight_gradient(const nn_conv *c,
   gradient_plan s = plan_weight_gradient(c);
   s.plan.arrays = arrays;
   s.plan.add = add;
-  s.workspaces.room = c->room + nn_conv_count_sum_bytes(&s.sums);
+  s.workspaces.memory = c->memory + nn_conv_count_sum_bytes(&s.sums);
   const int32_t code = c->call->host->parallel_for(
       c->call, s.sums.parts * c->groups, 1, run_weight_slices, &s);
   if (code != TN_OK) return code;
@@ -524,6 +527,7 @@ static int32_t compute_weight_gradient(const nn_conv *c,
 
 /* --------------------------------------------------------------- algorithm */
 
+/* Bytes of workspace for a pass (NN_CONV_*). */
 static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   const int back = pass == NN_CONV_DATA;
   if (back && has_strides(c)) return nn_conv_panels.count_bytes(c, pass);

@@ -34,9 +34,9 @@ typedef struct nn_direct_windows {
  * the end of a vector. */
 typedef struct nn_direct_gradient_images {
   int64_t images;
-  int64_t image;      /* distance between planes */
-  int64_t head_image; /* the same in the output gradient */
-  int64_t head;       /* distance between filters in the output gradient */
+  int64_t image;          /* distance between planes */
+  int64_t gradient_image; /* the same in the output gradient */
+  int64_t gradient_plane; /* distance between filters in the output gradient */
   int64_t lines;
   int64_t pitch;  /* distance between lines */
   int64_t across; /* the same in the output gradient */
@@ -47,7 +47,7 @@ typedef struct nn_direct_gradient_images {
 /* The sums that one call of products adds to: those of some filters and taps of
  * one channel. */
 typedef struct nn_direct_gradient_tile {
-  const float *head;
+  const float *out_gradient;
   const float *from;
   const int64_t *offset;
   float *to;
@@ -59,12 +59,12 @@ typedef void nn_direct_products_fn(const nn_direct_gradient_images *s,
 /* The functions of one level, which conv_direct_tile.h explains, and the sizes
  * of their tiles. */
 typedef struct nn_direct_loops {
-  int held;
-  int lanes;
-  int heads;
-  int taps;
+  int tile_planes; /* most planes of one call of convolve */
+  int lanes;       /* floats of a vector */
+  int filters;     /* most filters of one call of products */
+  int taps;        /* most taps of one call of products */
   void (*convolve)(const nn_direct_windows *w, const float *from,
-                   const float *weight, float *to, int held);
+                   const float *weight, float *to, int tile_planes);
   void (*store_line)(const float *from, float *to, int64_t n, float bias,
                      int add);
   nn_direct_products_fn
@@ -76,10 +76,10 @@ typedef struct nn_direct_loops {
 const nn_direct_loops *nn_direct_find_loops(uint32_t level);
 
 /* conv_direct.c: packs the weights of a forward pass or of the gradient of
- * data, group by group, in the order of loops that compute about `held` planes
- * together. [any] */
+ * data, group by group, in the order of loops that compute about `tile_planes`
+ * planes together. [any] */
 uint64_t nn_direct_count_packed_bytes(const nn_conv *conv);
-void nn_direct_pack_weights(const nn_conv *conv, int back, int64_t held,
+void nn_direct_pack_weights(const nn_conv *conv, int back, int64_t tile_planes,
                             const char *weight, char *to);
 
 /* conv_images.c: returns the number of images, from the first on, that are

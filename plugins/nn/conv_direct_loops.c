@@ -18,9 +18,9 @@ typedef nn_direct_loops loops;
 #define DIRECT_NAME(x) x##_base
 #define DIRECT_TARGET
 #define DIRECT_BYTES 16
-#define DIRECT_HELD 4
+#define DIRECT_PLANES 4
 #define DIRECT_WIDE 3
-#define DIRECT_HEADS 2
+#define DIRECT_FILTERS 2
 #define DIRECT_TAPS 4
 #define DIRECT_EACH(x) DIRECT_SMALL(x)
 #include "conv_direct_tile.h"
@@ -29,9 +29,9 @@ typedef nn_direct_loops loops;
 #define DIRECT_NAME(x) x##_avx2
 #define DIRECT_TARGET TN_KERNEL_AVX2
 #define DIRECT_BYTES 32
-#define DIRECT_HELD 4
+#define DIRECT_PLANES 4
 #define DIRECT_WIDE 3
-#define DIRECT_HEADS 2
+#define DIRECT_FILTERS 2
 #define DIRECT_TAPS 4
 #define DIRECT_EACH(x) DIRECT_SMALL(x)
 #include "conv_direct_tile.h"
@@ -39,9 +39,9 @@ typedef nn_direct_loops loops;
 #define DIRECT_NAME(x) x##_avx512
 #define DIRECT_TARGET TN_KERNEL_AVX512
 #define DIRECT_BYTES 64
-#define DIRECT_HELD 8
+#define DIRECT_PLANES 8
 #define DIRECT_WIDE 3
-#define DIRECT_HEADS 4
+#define DIRECT_FILTERS 4
 #define DIRECT_TAPS 6
 #define DIRECT_EACH(x) DIRECT_LARGE(x)
 #include "conv_direct_tile.h"

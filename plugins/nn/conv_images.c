@@ -35,10 +35,11 @@ typedef struct plan {
   int64_t read; /* planes of an image that are read */
   int64_t in[2];
   int64_t shift[2]; /* lines and columns of zeros before the planes */
-  int64_t made;     /* planes of an image that are computed */
+  int64_t computed; /* planes of an image that are computed */
   int64_t out[2];
-  /* Planes that are computed together; the last ones may be fewer. */
-  int64_t held;
+  /* Planes that one call of loops->convolve computes; the last call may have
+   * fewer. */
+  int64_t tile_planes;
   int64_t lines;    /* lines of a slice */
   int64_t down;     /* slices of an image */
   int64_t pitch;    /* columns of the copy of a line, with zeros */
@@ -79,7 +80,7 @@ static void set_lines(plan *p) {
   const nn_conv *c = p->conv;
   const int64_t lanes = p->loops->lanes,
                 more = nn_direct_find_reach(&c->window, 1);
-  const int64_t line = p->read * p->pitch + p->held * p->out[1];
+  const int64_t line = p->read * p->pitch + p->tile_planes * p->out[1];
   const int64_t fits = PIECE / (int64_t)sizeof(float) / line - more;
   const int64_t parts = nn_max(c->images / lanes * c->groups, 1);
   const int64_t down = nn_ceil_div(SLICES, parts);
@@ -98,7 +99,7 @@ static plan plan_shape(const nn_conv *c, int back) {
             .transpose = tn_transpose_of(sizeof(float), c->level),
             .back = back,
             .read = back ? c->filters : c->channels,
-            .made = back ? c->channels : c->filters};
+            .computed = back ? c->channels : c->filters};
   for (int d = 0; d < 2; ++d) {
     p.in[d] = back ? w->out[d + 1] : w->in[d + 1];
     p.out[d] = back ? w->in[d + 1] : w->out[d + 1];
@@ -109,7 +110,7 @@ static plan plan_shape(const nn_conv *c, int back) {
   p.columns.begin = nn_min(nn_max(p.shift[1], 0), p.pitch);
   p.columns.end = nn_min(p.in[1] + p.shift[1], p.pitch);
   p.columns.end = nn_max(p.columns.end, p.columns.begin);
-  p.held = nn_divide_evenly(p.made, p.loops->held);
+  p.tile_planes = nn_divide_evenly(p.computed, p.loops->tile_planes);
   set_lines(&p);
   return p;
 }
@@ -123,26 +124,28 @@ static plan make_plan(const nn_conv *c, int back) {
     const int64_t x = t % w->kernel[2] * w->dilate[2];
     p.offset[t] = (y * p.pitch + x) * lanes;
   }
-  const int64_t room = count_copied(&p) + (p.held + 1) * count_computed(&p);
-  p.workspaces.bytes = (uint64_t)room * sizeof(float);
-  p.workspaces.n = nn_count_workspaces(c->images / lanes * c->groups * p.down);
+  const int64_t memory =
+      count_copied(&p) + (p.tile_planes + 1) * count_computed(&p);
+  p.workspaces.bytes = (uint64_t)memory * sizeof(float);
+  p.workspaces.n =
+      nn_choose_workspace_count(c->images / lanes * c->groups * p.down);
   return p;
 }
 
 /* ----------------------------------------------------------------- a slice */
 
-/* A slice, which begins with line `line` of the result. Images are `image`
- * elements apart in the input and `made` elements apart in the result. */
+/* A slice, which begins with line `line` of the result. The distances are those
+ * between two images, in elements. */
 typedef struct image_slice {
   int64_t line;
   int64_t lines;
   nn_range rows; /* lines that are read */
   const float *from;
-  int64_t image;
+  int64_t input_distance;
   const float *weight;
   const float *bias;
   float *to;
-  int64_t made;
+  int64_t result_distance;
 } image_slice;
 
 /* Copies the lines of a slice, interleaved: the elements of all its images at
@@ -154,7 +157,7 @@ static void copy_images(const plan *p, const image_slice *s, float *to) {
       (size_t)((p->pitch - p->columns.end) * lanes) * sizeof *to;
   const int whole = n == p->pitch && n == p->in[1];
   tn_transpose part = {.to_stride = lanes,
-                       .from_stride = s->image,
+                       .from_stride = s->input_distance,
                        .n_rows = whole ? (s->rows.end - s->rows.begin) * n : n,
                        .n_columns = lanes};
   for (int64_t k = 0; k < p->read; ++k) {
@@ -173,10 +176,10 @@ static void copy_images(const plan *p, const image_slice *s, float *to) {
   }
 }
 
-/* Computes all lines of `held` planes from `plane` on. */
+/* Computes all lines of `tile_planes` planes from `plane` on. */
 static void compute_planes(const plan *p, const image_slice *s,
-                           const float *from, int64_t plane, int64_t held,
-                           float *to) {
+                           const float *from, int64_t plane,
+                           int64_t tile_planes, float *to) {
   const nn_conv *c = p->conv;
   const nn_window *w = &c->window;
   const int64_t lanes = p->loops->lanes, width = w->kernel[2];
@@ -188,48 +191,48 @@ static void compute_planes(const plan *p, const image_slice *s,
         .planes = p->read,
         .plane = p->rows * p->pitch * lanes,
         .taps = (rows.end - rows.begin) * width,
-        .skip = (w->kernel[1] - (rows.end - rows.begin)) * width * held,
+        .skip = (w->kernel[1] - (rows.end - rows.begin)) * width * tile_planes,
         .offset = p->offset,
         .n = n,
         .row = count_computed(p)};
     const int64_t first =
         y + rows.begin * w->dilate[1] - p->shift[0] - s->rows.begin;
     const int64_t at = rows.begin < rows.end ? first : 0;
-    p->loops->convolve(
-        &all, from + at * p->pitch * lanes,
-        s->weight + plane * p->read * c->taps + rows.begin * width * held,
-        to + i * n, (int)held);
+    p->loops->convolve(&all, from + at * p->pitch * lanes,
+                       s->weight + plane * p->read * c->taps +
+                           rows.begin * width * tile_planes,
+                       to + i * n, (int)tile_planes);
   }
 }
 
-/* Stores a computed plane of all images of a slice. `room` is scratch memory of
- * the same size. */
+/* Stores a computed plane of all images of a slice. `memory` is scratch memory
+ * of the same size. */
 static void store_plane(const plan *p, const image_slice *s, float *from,
-                        float *to, float bias, float *room) {
+                        float *to, float bias, float *memory) {
   const int64_t lanes = p->loops->lanes, n = s->lines * p->out[1];
   if (bias != 0) p->loops->store_line(from, from, n * lanes, bias, 0);
   if (!p->add) nn_conv_run_after(p->conv, from, n * lanes);
-  const tn_transpose part = {.to = (char *)(p->add ? room : to),
+  const tn_transpose part = {.to = (char *)(p->add ? memory : to),
                              .from = (const char *)from,
-                             .to_stride = p->add ? n : s->made,
+                             .to_stride = p->add ? n : s->result_distance,
                              .from_stride = lanes,
                              .n_rows = lanes,
                              .n_columns = n};
   p->transpose(&part);
-  for (int64_t i = 0; p->add && i < lanes; ++i, to += s->made) {
-    p->loops->store_line(room + i * n, to, n, 0, 1);
+  for (int64_t i = 0; p->add && i < lanes; ++i, to += s->result_distance) {
+    p->loops->store_line(memory + i * n, to, n, 0, 1);
     nn_conv_run_after(p->conv, to, n);
   }
 }
 
-static void run_slice(const plan *p, const image_slice *s, float *room) {
-  float *sums = room + count_copied(p),
-        *more = sums + p->held * count_computed(p);
-  copy_images(p, s, room);
-  for (int64_t f = 0; f < p->made; f += p->held) {
-    const int64_t held = nn_min(p->held, p->made - f);
-    compute_planes(p, s, room, f, held, sums);
-    for (int64_t i = 0; i < held; ++i)
+static void run_slice(const plan *p, const image_slice *s, float *memory) {
+  float *sums = memory + count_copied(p),
+        *more = sums + p->tile_planes * count_computed(p);
+  copy_images(p, s, memory);
+  for (int64_t f = 0; f < p->computed; f += p->tile_planes) {
+    const int64_t tile_planes = nn_min(p->tile_planes, p->computed - f);
+    compute_planes(p, s, memory, f, tile_planes, sums);
+    for (int64_t i = 0; i < tile_planes; ++i)
       store_plane(p, s, sums + i * count_computed(p),
                   s->to + ((f + i) * p->out[0] + s->line) * p->out[1],
                   s->bias ? s->bias[f + i] : 0, more);
@@ -242,12 +245,12 @@ static image_slice find_slice(const plan *p, int64_t i) {
   const int64_t part = i / p->down, group = part % c->groups;
   const int64_t image = part / c->groups * p->loops->lanes;
   const int64_t from = p->read * p->in[0] * p->in[1];
-  const int64_t to = p->made * p->out[0] * p->out[1];
+  const int64_t to = p->computed * p->out[0] * p->out[1];
   image_slice s = {
       .line = i % p->down * p->lines,
-      .image = c->groups * from,
+      .input_distance = c->groups * from,
       .weight = p->packed + group * c->filters * c->channels * c->taps,
-      .made = c->groups * to};
+      .result_distance = c->groups * to};
   s.lines = nn_min(p->lines, p->out[0] - s.line);
   s.rows.begin = nn_min(nn_max(s.line - p->shift[0], 0), p->in[0]);
   s.rows.end = nn_min(
@@ -287,9 +290,9 @@ int32_t nn_direct_run_images(const nn_conv *c, const nn_conv_arrays *arrays,
   plan p = make_plan(c, back);
   p.arrays = arrays;
   p.add = add;
-  p.packed = (const float *)(const void *)c->room;
-  p.workspaces.room = c->room + nn_direct_count_packed_bytes(c);
-  nn_direct_pack_weights(c, back, p.held, arrays->weight, c->room);
+  p.packed = (const float *)(const void *)c->memory;
+  p.workspaces.memory = c->memory + nn_direct_count_packed_bytes(c);
+  nn_direct_pack_weights(c, back, p.tile_planes, arrays->weight, c->memory);
   return c->call->host->parallel_for(
       c->call, c->images / p.loops->lanes * c->groups * p.down, 1, run_slices,
       &p);

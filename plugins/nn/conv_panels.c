@@ -13,9 +13,9 @@
 enum {
   PANEL = 1 << 19, /* bytes of a panel */
   WIDTH = 320,     /* windows of a panel, if there are enough */
-  LONG = 2048,     /* the same if panels are not copied */
+  LONG = 2048,     /* windows of a panel that is not copied */
   STEP = 16,       /* widths of panels are multiples of it */
-  FEW = 64,        /* rows of a product; products with fewer are slow */
+  FEW = 64,        /* a product with fewer rows, or columns, is slow */
   LANES = 16, /* number of planes from which vectors of planes are worthwhile */
   BLOCKS = 4  /* least number of blocks of channels of an image, if possible */
 };
@@ -105,8 +105,9 @@ TN_KERNEL_BODY void visit_panel(const nn_conv *c, const panel *p, line_fn *move,
   }
 }
 
-TN_KERNEL_BODY void gather_4_bytes(char *to, char *from, int64_t n,
-                                   int64_t step) {
+/* Copies n elements of 4 bytes from every `step`-th element: a line_fn. */
+TN_KERNEL_BODY void gather_4_byte_elements(char *to, char *from, int64_t n,
+                                           int64_t step) {
   const uint32_t *f = (const void *)from;
   uint32_t *t = (void *)to;
   if (step == 1)
@@ -117,21 +118,26 @@ TN_KERNEL_BODY void gather_4_bytes(char *to, char *from, int64_t n,
     for (int64_t i = 0; i < n; ++i) t[i] = f[i * step];
 }
 
-TN_KERNEL_BODY void gather_8_bytes(char *to, char *from, int64_t n,
-                                   int64_t step) {
+/* Copies n elements of 8 bytes from every `step`-th element: a line_fn. */
+TN_KERNEL_BODY void gather_8_byte_elements(char *to, char *from, int64_t n,
+                                           int64_t step) {
   const uint64_t *f = (const void *)from;
   uint64_t *t = (void *)to;
   for (int64_t i = 0; i < n; ++i) t[i] = f[i * step];
 }
 
-TN_KERNEL_BODY void clear_4_bytes(char *to, int64_t n) {
+/* Sets n elements of 4 bytes to zero: a gap_fn for windows in padding. */
+TN_KERNEL_BODY void zero_4_byte_elements(char *to, int64_t n) {
   memset(to, 0, (size_t)n * 4);
 }
 
-TN_KERNEL_BODY void clear_8_bytes(char *to, int64_t n) {
+/* Sets n elements of 8 bytes to zero: a gap_fn for windows in padding. */
+TN_KERNEL_BODY void zero_8_byte_elements(char *to, int64_t n) {
   memset(to, 0, (size_t)n * 8);
 }
 
+/* Adds n elements of a panel to every `step`-th element of an image: a line_fn,
+ * with the image in `to`. */
 TN_KERNEL_BODY void scatter_f32(char *from, char *to, int64_t n, int64_t step) {
   const float *f = (const void *)from;
   float *t = (void *)to;
@@ -147,6 +153,7 @@ TN_KERNEL_BODY void scatter_f64(char *from, char *to, int64_t n, int64_t step) {
   for (int64_t i = 0; i < n; ++i) t[i * step] += f[i];
 }
 
+/* Does nothing for windows in padding: a gap_fn that adds no gradients. */
 TN_KERNEL_BODY void ignore_gap(char *to, int64_t n) {
   (void)to, (void)n;
 }
@@ -158,13 +165,13 @@ typedef void panel_fn(const nn_conv *c, const panel *p);
   static target void name(const nn_conv *c, const panel *p) { \
     visit_panel(c, p, move, skip);                            \
   }
-PANEL_FUNCTION(gather_panel_4, , gather_4_bytes, clear_4_bytes)
-PANEL_FUNCTION(gather_panel_8, , gather_8_bytes, clear_8_bytes)
+PANEL_FUNCTION(gather_panel_4, , gather_4_byte_elements, zero_4_byte_elements)
+PANEL_FUNCTION(gather_panel_8, , gather_8_byte_elements, zero_8_byte_elements)
 PANEL_FUNCTION(scatter_panel_f32, , scatter_f32, ignore_gap)
 PANEL_FUNCTION(scatter_panel_f64, , scatter_f64, ignore_gap)
 #if defined(TN_KERNEL_AVX2)
-PANEL_FUNCTION(gather_panel_4_avx512, TN_KERNEL_AVX512, gather_4_bytes,
-               clear_4_bytes)
+PANEL_FUNCTION(gather_panel_4_avx512, TN_KERNEL_AVX512, gather_4_byte_elements,
+               zero_4_byte_elements)
 PANEL_FUNCTION(scatter_panel_f32_avx2, TN_KERNEL_AVX2, scatter_f32, ignore_gap)
 PANEL_FUNCTION(scatter_panel_f64_avx2, TN_KERNEL_AVX2, scatter_f64, ignore_gap)
 #endif
@@ -191,12 +198,12 @@ typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   int add;
-  int direct;     /* the image is the matrix, so panels are not copied */
-  int64_t depth;  /* rows of the matrix: weights of a filter */
-  int64_t width;  /* windows of a panel */
-  int64_t across; /* number of panels in a row of panels */
-  int64_t height; /* rows of a panel */
-  int64_t down;   /* number of panels in a column of panels */
+  int image_is_matrix; /* the image is the matrix, so panels are not copied */
+  int64_t depth;       /* rows of the matrix: weights of a filter */
+  int64_t width;       /* windows of a panel */
+  int64_t across;      /* number of panels in a row of panels */
+  int64_t height;      /* rows of a panel */
+  int64_t down;        /* number of panels in a column of panels */
   nn_conv_sums sums;
   nn_workspaces workspaces;
 } plan;
@@ -207,11 +214,14 @@ static int64_t divide_by_steps(int64_t n, int64_t most, int64_t step) {
   return nn_min(nn_round_up(nn_divide_evenly(n, most), step), n);
 }
 
-static plan make_plan(const nn_conv *c, int direct) {
-  plan p = {.conv = c, .direct = direct, .depth = c->channels * c->taps};
-  p.width = divide_by_steps(c->out_size, direct ? LONG : WIDTH, STEP);
+static plan make_plan(const nn_conv *c, int image_is_matrix) {
+  plan p = {.conv = c,
+            .image_is_matrix = image_is_matrix,
+            .depth = c->channels * c->taps};
+  p.width = divide_by_steps(c->out_size, image_is_matrix ? LONG : WIDTH, STEP);
   p.across = (c->out_size + p.width - 1) / p.width;
-  p.height = direct ? p.depth : nn_max(PANEL / (p.width * c->bytes), 1);
+  p.height =
+      image_is_matrix ? p.depth : nn_max(PANEL / (p.width * c->bytes), 1);
   p.height = divide_by_steps(p.depth, p.height, 1);
   p.down = (p.depth + p.height - 1) / p.height;
   return p;
@@ -221,7 +231,7 @@ static plan make_plan(const nn_conv *c, int direct) {
  * that a slice owns the elements that it adds to. */
 static void plan_data_gradient(plan *p) {
   const nn_conv *c = p->conv;
-  if (p->direct) return;
+  if (p->image_is_matrix) return;
   int64_t channels = nn_max(p->height / c->taps, 1);
   const int64_t blocks = nn_min(BLOCKS, nn_max(p->depth / FEW, 1));
   channels = nn_min(channels, nn_max(c->channels / blocks, 1));
@@ -236,23 +246,26 @@ static int64_t count_slices(const plan *p, int pass) {
   const nn_conv *c = p->conv;
   if (pass == NN_CONV_FORWARD) return c->images * c->groups * p->across;
   if (pass == NN_CONV_WEIGHT) return p->sums.parts * c->groups * p->down;
-  return c->images * c->groups * (p->direct ? p->across : p->down);
+  return c->images * c->groups * (p->image_is_matrix ? p->across : p->down);
 }
 
-static plan plan_pass(const nn_conv *c, int direct, int pass) {
-  plan p = make_plan(c, direct);
+static plan plan_pass(const nn_conv *c, int image_is_matrix, int pass) {
+  plan p = make_plan(c, image_is_matrix);
   if (pass == NN_CONV_DATA) plan_data_gradient(&p);
   p.sums = pass == NN_CONV_WEIGHT ? nn_conv_plan_sums(c) : (nn_conv_sums){c, 1};
   p.workspaces.bytes = 0;
-  if (!direct)
+  if (!image_is_matrix)
     p.workspaces.bytes =
         (uint64_t)(p.width * p.height * c->bytes + 63) / 64 * 64;
-  p.workspaces.n = nn_count_workspaces(count_slices(&p, pass));
+  p.workspaces.n = nn_choose_workspace_count(count_slices(&p, pass));
   return p;
 }
 
-static uint64_t count_workspace_bytes(const nn_conv *c, int direct, int pass) {
-  const plan p = plan_pass(c, direct, pass);
+/* Bytes of workspace for a pass. If `image_is_matrix` is true, the image is the
+ * matrix of windows, so panels are not copied. */
+static uint64_t count_pass_bytes(const nn_conv *c, int image_is_matrix,
+                                 int pass) {
+  const plan p = plan_pass(c, image_is_matrix, pass);
   return p.workspaces.n * p.workspaces.bytes + nn_conv_count_sum_bytes(&p.sums);
 }
 
@@ -260,7 +273,7 @@ static int32_t run_pass(plan *p, const nn_conv_arrays *arrays, int pass,
                         tn_loop_body *body) {
   const tn_frame *call = p->conv->call;
   p->arrays = arrays;
-  p->workspaces.room = p->conv->room + nn_conv_count_sum_bytes(&p->sums);
+  p->workspaces.memory = p->conv->memory + nn_conv_count_sum_bytes(&p->sums);
   return call->host->parallel_for(call, count_slices(p, pass), 1, body, p);
 }
 
@@ -283,15 +296,18 @@ typedef struct panel_columns {
   int64_t row; /* distance between rows in elements */
 } panel_columns;
 
-static panel_columns read_columns(plan *p, panel *some, char *workspace) {
+/* Returns the columns of the matrix that a panel describes: in the image if
+ * that is the matrix. Otherwise copies them to `workspace`, and sets part->to.
+ */
+static panel_columns read_columns(plan *p, panel *part, char *workspace) {
   const nn_conv *c = p->conv;
-  if (p->direct)
+  if (p->image_is_matrix)
     return (panel_columns){
-        locate_element(c, some->image, some->row * c->in_size + some->at),
+        locate_element(c, part->image, part->row * c->in_size + part->at),
         c->in_size};
-  some->to = workspace;
-  choose_gather(c)(c, some);
-  return (panel_columns){workspace, some->n};
+  part->to = workspace;
+  choose_gather(c)(c, part);
+  return (panel_columns){workspace, part->n};
 }
 
 /* ----------------------------------------------------------------- forward */
@@ -329,17 +345,17 @@ static int32_t compute_forward_slice(plan *p, int64_t slice, char *workspace) {
     write_bias(c, locate_element(c, p->arrays->bias, group * c->filters), out,
                n, p->add);
   for (int64_t r = 0; r < p->depth && code == TN_OK; r += p->height, add = 1) {
-    panel some = {.image = locate_element(c, p->arrays->data,
+    panel part = {.image = locate_element(c, p->arrays->data,
                                           image * c->channels * c->in_size),
                   .row = r,
                   .rows = nn_min(p->height, p->depth - r),
                   .at = x,
                   .n = n};
-    const panel_columns b = read_columns(p, &some, workspace);
+    const panel_columns b = read_columns(p, &part, workspace);
     code = run_product(c,
                        &(tn_blas_gemm){.m = c->filters,
                                        .n = n,
-                                       .k = some.rows,
+                                       .k = part.rows,
                                        .a = locate_element(c, weight, r),
                                        .b = b.at,
                                        .c = out,
@@ -370,8 +386,8 @@ static int32_t run_forward_slices(void *arg, int64_t begin, int64_t end) {
 }
 
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *arrays,
-                           int add, int direct) {
-  plan p = plan_pass(c, direct, NN_CONV_FORWARD);
+                           int add, int image_is_matrix) {
+  plan p = plan_pass(c, image_is_matrix, NN_CONV_FORWARD);
   p.add = add;
   return run_pass(&p, arrays, NN_CONV_FORWARD, run_forward_slices);
 }
@@ -380,20 +396,20 @@ static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *arrays,
 
 /* Computes weight^T * out for the rows and windows of a panel. */
 static int32_t multiply_gradient(const plan *p, int64_t image,
-                                 const panel *some, panel_columns to, int add) {
+                                 const panel *part, panel_columns to, int add) {
   const nn_conv *c = p->conv;
   const int64_t group = image % c->groups;
   return run_product(
       c,
       &(tn_blas_gemm){
           .transpose_a = 1,
-          .m = some->rows,
-          .n = some->n,
+          .m = part->rows,
+          .n = part->n,
           .k = c->filters,
           .a = locate_element(c, p->arrays->weight,
-                              group * c->filters * p->depth + some->row),
+                              group * c->filters * p->depth + part->row),
           .b = locate_element(c, p->arrays->out,
-                              image * c->filters * c->out_size + some->at),
+                              image * c->filters * c->out_size + part->at),
           .c = to.at,
           .lda = p->depth,
           .ldb = c->out_size,
@@ -412,15 +428,15 @@ static int32_t compute_data_slice(plan *p, int64_t slice, char *workspace) {
     memset(locate_element(c, to, row / c->taps * c->in_size), 0,
            (size_t)(rows / c->taps * c->in_size * c->bytes));
   for (int64_t x = 0; x < c->out_size && code == TN_OK; x += p->width) {
-    const panel some = {.to = workspace,
+    const panel part = {.to = workspace,
                         .image = to,
                         .row = row,
                         .rows = rows,
                         .at = x,
                         .n = nn_min(p->width, c->out_size - x)};
-    code = multiply_gradient(p, image, &some,
-                             (panel_columns){workspace, some.n}, 0);
-    if (code == TN_OK) choose_scatter(c)(c, &some);
+    code = multiply_gradient(p, image, &part,
+                             (panel_columns){workspace, part.n}, 0);
+    if (code == TN_OK) choose_scatter(c)(c, &part);
   }
   return code;
 }
@@ -435,11 +451,11 @@ static int32_t run_data_in_place(void *arg, int64_t begin, int64_t end) {
   int32_t code = TN_OK;
   for (int64_t i = begin; i < end && code == TN_OK; ++i) {
     const int64_t image = i / p->across, x = i % p->across * p->width;
-    const panel some = {
+    const panel part = {
         .rows = p->depth, .at = x, .n = nn_min(p->width, c->out_size - x)};
     char *to = locate_element(c, p->arrays->data,
                               image * c->channels * c->in_size + x);
-    code = multiply_gradient(p, image, &some, (panel_columns){to, c->in_size},
+    code = multiply_gradient(p, image, &part, (panel_columns){to, c->in_size},
                              p->add);
   }
   return code;
@@ -447,35 +463,35 @@ static int32_t run_data_in_place(void *arg, int64_t begin, int64_t end) {
 
 static int32_t compute_data_gradient(const nn_conv *c,
                                      const nn_conv_arrays *arrays, int add,
-                                     int direct) {
-  plan p = plan_pass(c, direct, NN_CONV_DATA);
+                                     int image_is_matrix) {
+  plan p = plan_pass(c, image_is_matrix, NN_CONV_DATA);
   p.add = add;
   return run_pass(&p, arrays, NN_CONV_DATA,
-                  direct ? run_data_in_place : run_data_slices);
+                  image_is_matrix ? run_data_in_place : run_data_slices);
 }
 
 /* ------------------------------------------------------ gradient of weight */
 
 /* Computes out * columns^T of one image for the rows of a panel; adds it to
  * `to` if `add`. */
-static int32_t add_weight_image(plan *p, int64_t image, panel *some, char *to,
+static int32_t add_weight_image(plan *p, int64_t image, panel *part, char *to,
                                 int add) {
   const nn_conv *c = p->conv;
-  char *workspace = some->to;
+  char *workspace = part->to;
   int32_t code = TN_OK;
-  some->image =
+  part->image =
       locate_element(c, p->arrays->data, image * c->channels * c->in_size);
   for (int64_t x = 0; x < c->out_size && code == TN_OK; x += p->width) {
-    some->at = x;
-    some->n = nn_min(p->width, c->out_size - x);
-    const panel_columns b = read_columns(p, some, workspace);
+    part->at = x;
+    part->n = nn_min(p->width, c->out_size - x);
+    const panel_columns b = read_columns(p, part, workspace);
     char *out =
         locate_element(c, p->arrays->out, image * c->filters * c->out_size + x);
     code = run_product(c,
                        &(tn_blas_gemm){.transpose_b = 1,
                                        .m = c->filters,
-                                       .n = some->rows,
-                                       .k = some->n,
+                                       .n = part->rows,
+                                       .k = part->n,
                                        .a = out,
                                        .b = b.at,
                                        .c = to,
@@ -494,14 +510,14 @@ static int32_t compute_weight_slice(plan *p, int64_t slice, char *workspace) {
   const int64_t first = c->images * part / p->sums.parts;
   const int64_t last = c->images * (part + 1) / p->sums.parts;
   const int64_t row = slice % p->down * p->height;
-  panel some = {
+  panel rows = {
       .to = workspace, .row = row, .rows = nn_min(p->height, p->depth - row)};
   char *to =
       locate_element(c, nn_conv_locate_sum(&p->sums, p->arrays->weight, part),
                      group * c->filters * p->depth + row);
   int32_t code = TN_OK;
   for (int64_t i = first; i < last && code == TN_OK; ++i)
-    code = add_weight_image(p, i * c->groups + group, &some, to,
+    code = add_weight_image(p, i * c->groups + group, &rows, to,
                             i > first || (part == 0 && p->add));
   return code;
 }
@@ -512,8 +528,8 @@ static int32_t run_weight_slices(void *arg, int64_t begin, int64_t end) {
 
 static int32_t compute_weight_gradient(const nn_conv *c,
                                        const nn_conv_arrays *arrays, int add,
-                                       int direct) {
-  plan p = plan_pass(c, direct, NN_CONV_WEIGHT);
+                                       int image_is_matrix) {
+  plan p = plan_pass(c, image_is_matrix, NN_CONV_WEIGHT);
   p.add = add;
   const int32_t code = run_pass(&p, arrays, NN_CONV_WEIGHT, run_weight_slices);
   if (code != TN_OK) return code;
@@ -528,14 +544,14 @@ static int32_t compute_weight_gradient(const nn_conv *c,
  * gradient of weight, because it copies padding and has a loop for gaps between
  * windows; panels have neither. */
 static int is_faster_in_tiles(const nn_conv *c, int pass) {
-  const int64_t made = pass == NN_CONV_DATA ? c->channels : c->filters;
+  const int64_t computed = pass == NN_CONV_DATA ? c->channels : c->filters;
   return c->dtype == TN_F32 && !nn_conv_is_mostly_padding(c) &&
-         (pass == NN_CONV_WEIGHT || made >= LANES || c->out_size <= FEW);
+         (pass == NN_CONV_WEIGHT || computed >= LANES || c->out_size <= FEW);
 }
 
 static uint64_t count_panels_bytes(const nn_conv *c, int pass) {
   return is_faster_in_tiles(c, pass) ? nn_conv_tiles.count_bytes(c, pass)
-                                     : count_workspace_bytes(c, 0, pass);
+                                     : count_pass_bytes(c, 0, pass);
 }
 
 /* Whether products of single images are small; conv_tiles.c computes those of
@@ -546,7 +562,7 @@ static int has_small_products(const nn_conv *c, int pass) {
 
 static uint64_t count_pointwise_bytes(const nn_conv *c, int pass) {
   return has_small_products(c, pass) ? nn_conv_tiles.count_bytes(c, pass)
-                                     : count_workspace_bytes(c, 1, pass);
+                                     : count_pass_bytes(c, 1, pass);
 }
 
 #define PANELS_PASS(name, function, pass)                                      \

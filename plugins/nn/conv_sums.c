@@ -5,8 +5,8 @@
 #include "tenon/kernel/kernel.h"
 
 enum {
-  PARTS = 8,      /* largest number of separate sums */
-  APART = 4 << 20 /* largest size of all separate sums, in bytes */
+  MOST_PARTS = 8,     /* largest number of separate sums */
+  SUM_BYTES = 4 << 20 /* largest size of all sums except the first, in bytes */
 };
 
 /* Returns the number of elements of the weight. */
@@ -16,7 +16,8 @@ static int64_t count_weights(const nn_conv *c) {
 
 nn_conv_sums nn_conv_plan_sums(const nn_conv *conv) {
   const int64_t bytes = count_weights(conv) * conv->bytes;
-  const int64_t parts = nn_min(nn_min(PARTS, conv->images), APART / bytes);
+  const int64_t parts =
+      nn_min(nn_min(MOST_PARTS, conv->images), SUM_BYTES / bytes);
   return (nn_conv_sums){conv, nn_max(parts, 1)};
 }
 
@@ -28,7 +29,7 @@ uint64_t nn_conv_count_sum_bytes(const nn_conv_sums *sums) {
 char *nn_conv_locate_sum(const nn_conv_sums *sums, char *weight, int64_t part) {
   const nn_conv *c = sums->conv;
   if (part == 0) return weight;
-  return c->room + (part - 1) * count_weights(c) * c->bytes;
+  return c->memory + (part - 1) * count_weights(c) * c->bytes;
 }
 
 /* Arguments of the loop add_slice. */

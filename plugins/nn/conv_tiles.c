@@ -23,35 +23,35 @@
 /* ----------------------------------------------------------------- weights */
 
 /* Packs the weights of a strip for the gradient of data. The weights of a
- * filter are a row of all computed planes, tap by tap. `room` gets them as
+ * filter are a row of all computed planes, tap by tap. `memory` gets them as
  * vectors, before they are copied to the phases. */
 static void pack_backward_strip(const plan *p, int64_t group, const strip *s,
-                                char *taps_room, float *room) {
+                                char *taps_memory, float *memory) {
   const nn_conv *c = p->conv;
   const int64_t depth = c->channels * c->taps;
   const int64_t phases = nn_window_multiply_lengths(p->phases);
   const float *from = p->weight + group * c->filters * depth;
-  tap *taps = (tap *)(void *)taps_room;
+  tap *taps = (tap *)(void *)taps_memory;
   int64_t before = 0;
   for (int64_t i = 0; i < phases; ++i) {
     const phase f = find_phase(p, i, taps);
     float *to = locate_packed(p, group, &f, before, s);
     before += f.n_taps;
     for (int64_t k = 0; k < c->filters && f.n_taps > 0; ++k) {
-      const float *some = from + k * depth + s->first * c->taps;
+      const float *rows = from + k * depth + s->first * c->taps;
       const int whole = f.n_taps == c->taps;
       if (k + 1 < c->filters)
         for (int64_t x = 0; x < s->n * c->taps; x += 16)
-          __builtin_prefetch(some + depth + x);
-      p->loops->transpose(&(transposition){.from = some,
-                                           .apart = c->taps,
+          __builtin_prefetch(rows + depth + x);
+      p->loops->transpose(&(transposition){.from = rows,
+                                           .line_distance = c->taps,
                                            .n = s->n,
                                            .depth = c->taps,
-                                           .to = whole ? to : room,
+                                           .to = whole ? to : memory,
                                            .row = s->width,
                                            .open = 1});
       for (int64_t t = 0; t < f.n_taps && !whole; ++t)
-        memcpy(to + t * s->width, room + f.taps[t].index * s->width,
+        memcpy(to + t * s->width, memory + f.taps[t].index * s->width,
                (size_t)s->width * sizeof *to);
       to += f.n_taps * s->width;
     }
@@ -59,19 +59,19 @@ static void pack_backward_strip(const plan *p, int64_t group, const strip *s,
 }
 
 /* Packs the weights of strip `index % strips` of a group. */
-static void pack_strip(const plan *p, int64_t index, char *room,
+static void pack_strip(const plan *p, int64_t index, char *memory,
                        float *transposed) {
   const nn_conv *c = p->conv;
   const int64_t group = index / p->strips, depth = c->channels * c->taps;
   const strip s = find_strip(p, index % p->strips);
   if (p->back) {
-    pack_backward_strip(p, group, &s, room, transposed);
+    pack_backward_strip(p, group, &s, memory, transposed);
     return;
   }
-  const phase f = find_phase(p, 0, (tap *)(void *)room);
+  const phase f = find_phase(p, 0, (tap *)(void *)memory);
   p->loops->transpose(&(transposition){
       .from = p->weight + (group * c->filters + s.first) * depth,
-      .apart = depth,
+      .line_distance = depth,
       .n = s.n,
       .depth = depth,
       .to = locate_packed(p, group, &f, 0, &s),
@@ -84,11 +84,11 @@ static void pack_strip(const plan *p, int64_t index, char *room,
 /* The arrays of one slice in its workspace. */
 typedef struct workspace {
   tap *taps;
-  int64_t *points; /* positions of the points in the input */
-  int64_t *steps;  /* distance of each row from a point */
-  float *copy;     /* input with padding: (image, plane, element) */
-  float *heads;    /* output gradients: (strip, point, filter); only for the
-                      gradient of weight */
+  int64_t *points;      /* positions of the points in the input */
+  int64_t *steps;       /* distance of each row from a point */
+  float *copy;          /* input with padding: (image, plane, element) */
+  float *out_gradients; /* output gradients: (strip, point, filter); only for
+                   the gradient of weight */
   float *sums; /* sums: (point, computed plane) of a strip; for the gradient of
                   weight (strip, row, filter) */
   float *transposed; /* the sums of a strip, transposed */
@@ -96,7 +96,7 @@ typedef struct workspace {
 
 /* Bytes of each of these arrays. */
 typedef struct workspace_sizes {
-  int64_t taps, points, steps, copy, heads, sums, transposed;
+  int64_t taps, points, steps, copy, out_gradients, sums, transposed;
 } workspace_sizes;
 
 static int64_t round_up_bytes(int64_t n, size_t each) {
@@ -126,25 +126,25 @@ static workspace_sizes find_gradient_sizes(const plan *p) {
       .points = round_up_bytes(p->points, sizeof(int64_t)),
       .steps = round_up_bytes(rows, sizeof(int64_t)),
       .copy = round_up_bytes(count_copied(p, p->height), sizeof(float)),
-      .heads =
+      .out_gradients =
           round_up_bytes(p->points * count_strip_elements(p), sizeof(float)),
       .sums = round_up_bytes(rows * count_strip_elements(p), sizeof(float)),
   };
 }
 
 static uint64_t count_workspace(const workspace_sizes *s) {
-  return (uint64_t)(s->taps + s->points + s->steps + s->copy + s->heads +
-                    s->sums + s->transposed);
+  return (uint64_t)(s->taps + s->points + s->steps + s->copy +
+                    s->out_gradients + s->sums + s->transposed);
 }
 
-static workspace place_workspace(const workspace_sizes *s, char *room) {
-  workspace d = {.taps = (tap *)(void *)room};
-  d.points = (int64_t *)(void *)(room += s->taps);
-  d.steps = (int64_t *)(void *)(room += s->points);
-  d.copy = (float *)(void *)(room += s->steps);
-  d.heads = (float *)(void *)(room += s->copy);
-  d.sums = (float *)(void *)(room += s->heads);
-  d.transposed = (float *)(void *)(room + s->sums);
+static workspace place_workspace(const workspace_sizes *s, char *memory) {
+  workspace d = {.taps = (tap *)(void *)memory};
+  d.points = (int64_t *)(void *)(memory += s->taps);
+  d.steps = (int64_t *)(void *)(memory += s->points);
+  d.copy = (float *)(void *)(memory += s->steps);
+  d.out_gradients = (float *)(void *)(memory += s->copy);
+  d.sums = (float *)(void *)(memory += s->out_gradients);
+  d.transposed = (float *)(void *)(memory + s->sums);
   return d;
 }
 
@@ -226,11 +226,11 @@ static void store_image(const point_block *b, const strip *s, int64_t image) {
   const workspace *d = &b->workspace;
   const int64_t size = nn_window_multiply_lengths(p->out),
                 points = b->point_range.points;
-  const int64_t plane = b->group * p->made + s->first;
-  float *to = p->to + (image * p->conv->groups * p->made + plane) * size;
+  const int64_t plane = b->group * p->computed + s->first;
+  float *to = p->to + (image * p->conv->groups * p->computed + plane) * size;
   transposition t = {.from = d->sums + (image - b->point_range.images.begin) *
                                            points * s->width,
-                     .apart = s->width,
+                     .line_distance = s->width,
                      .n = points,
                      .depth = s->n,
                      .to = d->transposed,
@@ -262,11 +262,12 @@ static void store_strip(const point_block *b, const strip *s) {
 }
 
 /* Computes one slice of a forward pass or of the gradient of data. */
-static void run_slice(const plan *p, int64_t slice, char *room) {
+static void run_slice(const plan *p, int64_t slice, char *memory) {
   const workspace_sizes sizes = find_point_sizes(p);
-  point_block b = {.plan = p, .workspace = place_workspace(&sizes, room)};
+  point_block b = {.plan = p, .workspace = place_workspace(&sizes, memory)};
   const int64_t phases = nn_window_multiply_lengths(p->phases);
-  const int64_t number = slice % phases; /* they write the same lines */
+  const int64_t number =
+      slice % phases; /* slices of neighbouring numbers write the same lines */
   slice /= phases;
   const int64_t share = slice % p->shares;
   slice /= p->shares;
@@ -297,9 +298,9 @@ static int32_t pack_slices(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const workspace_sizes sizes = find_point_sizes(p);
   const uint32_t slot = nn_take_workspace(&p->workspaces);
-  char *room = nn_locate_workspace(&p->workspaces, slot);
+  char *memory = nn_locate_workspace(&p->workspaces, slot);
   for (int64_t i = begin; i < end; ++i)
-    pack_strip(p, i, room, place_workspace(&sizes, room).transposed);
+    pack_strip(p, i, memory, place_workspace(&sizes, memory).transposed);
   nn_release_workspace(&p->workspaces, slot);
   return TN_OK;
 }
@@ -319,7 +320,7 @@ static plan make_plan(const nn_conv *c, int back) {
             .loops = NN_CONV_LOOPS(c->level),
             .back = back,
             .planes = back ? c->filters : c->channels,
-            .made = back ? c->channels : c->filters};
+            .computed = back ? c->channels : c->filters};
   for (int d = 0; d < NN_WINDOW_RANK; ++d) {
     p.in[d] = back ? w->out[d] : w->in[d];
     p.out[d] = back ? w->in[d] : w->out[d];
@@ -343,15 +344,16 @@ static plan plan_points(const nn_conv *c, int back) {
   p.shares = nn_min(nn_ceil_div(FEW_SLICES, count_point_slices(&p)), p.strips);
   const workspace_sizes sizes = find_point_sizes(&p);
   p.workspaces.bytes = count_workspace(&sizes);
-  p.workspaces.n = nn_count_workspaces(count_point_slices(&p));
+  p.workspaces.n = nn_choose_workspace_count(count_point_slices(&p));
   return p;
 }
 
-static int32_t run_points(plan *p) {
+/* Packs the weights, and then computes all points of a planned pass. */
+static int32_t run_point_plan(plan *p) {
   const nn_conv *c = p->conv;
   const tn_host *host = c->call->host;
-  p->packed = (float *)(void *)c->room;
-  p->workspaces.room = c->room + count_packed_bytes(p);
+  p->packed = (float *)(void *)c->memory;
+  p->workspaces.memory = c->memory + count_packed_bytes(p);
   const int32_t code =
       host->parallel_for(c->call, c->groups * p->strips, 1, pack_slices, p);
   if (code != TN_OK) return code;
@@ -366,7 +368,7 @@ static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   p.weight = (const float *)(const void *)a->weight;
   p.bias = (const float *)(const void *)a->bias;
   p.to = (float *)(void *)a->out;
-  return run_points(&p);
+  return run_point_plan(&p);
 }
 
 static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
@@ -376,7 +378,7 @@ static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
   p.from = (const float *)(const void *)a->out;
   p.weight = (const float *)(const void *)a->weight;
   p.to = (float *)(void *)a->data;
-  return run_points(&p);
+  return run_point_plan(&p);
 }
 
 /* ------------------------------------------------------ gradient of weight */
@@ -402,17 +404,17 @@ static void transpose_gradients(const gradient_slice *s, const point_range *b) {
     first = first * p->out[d] + b->at[d].begin;
   for (int64_t i = 0; i < p->strips; ++i) {
     const strip x = find_strip(p, i);
-    float *to = s->workspace.heads + x.first * points;
+    float *to = s->workspace.out_gradients + x.first * points;
     for (int64_t k = b->images.begin; k < b->images.end; ++k) {
-      const int64_t plane = (k * p->conv->groups + s->group) * p->made;
-      p->loops->transpose(
-          &(transposition){.from = p->heads + (plane + x.first) * size + first,
-                           .apart = size,
-                           .n = x.n,
-                           .depth = b->points,
-                           .to = to,
-                           .row = x.width,
-                           .open = 1});
+      const int64_t plane = (k * p->conv->groups + s->group) * p->computed;
+      p->loops->transpose(&(transposition){
+          .from = p->out_gradients + (plane + x.first) * size + first,
+          .line_distance = size,
+          .n = x.n,
+          .depth = b->points,
+          .to = to,
+          .row = x.width,
+          .open = 1});
       to += b->points * x.width;
     }
   }
@@ -431,7 +433,7 @@ static void add_block(const gradient_slice *s, const point_range *b, int add) {
   for (int64_t i = 0; i < p->strips; ++i) {
     const strip x = find_strip(p, i);
     tile t = {.steps = d->points,
-              .right = d->heads + x.first * points,
+              .right = d->out_gradients + x.first * points,
               .to = d->sums + x.first * nn_round_up(s->rows, 16),
               .depth = points,
               .wide = x.wide,
@@ -456,7 +458,7 @@ static void store_sums(const gradient_slice *s, float *to, int add) {
     const strip x = find_strip(p, i);
     p->loops->transpose(&(transposition){
         .from = d->sums + x.first * row,
-        .apart = x.width,
+        .line_distance = x.width,
         .n = s->rows,
         .depth = x.n,
         .to = to + x.first * depth + s->planes.begin * p->conv->taps,
@@ -466,10 +468,10 @@ static void store_sums(const gradient_slice *s, float *to, int add) {
 }
 
 /* Computes one slice of the gradient of weight. */
-static void compute_weight_slice(const plan *p, int64_t slice, char *room) {
+static void compute_weight_slice(const plan *p, int64_t slice, char *memory) {
   const nn_conv *c = p->conv;
   const workspace_sizes sizes = find_gradient_sizes(p);
-  gradient_slice s = {.plan = p, .workspace = place_workspace(&sizes, room)};
+  gradient_slice s = {.plan = p, .workspace = place_workspace(&sizes, memory)};
   s.phase = find_phase(p, 0, s.workspace.taps);
   s.planes.begin = slice % p->down * p->height;
   s.planes.end = nn_min(s.planes.begin + p->height, p->planes);
@@ -511,7 +513,7 @@ static plan plan_weight_gradient(const nn_conv *c) {
   p.sums.parts = nn_min(nn_min(p.sums.parts, few), p.blocks);
   const workspace_sizes sizes = find_gradient_sizes(&p);
   p.workspaces.bytes = count_workspace(&sizes);
-  p.workspaces.n = nn_count_workspaces(count_weight_slices(&p));
+  p.workspaces.n = nn_choose_workspace_count(count_weight_slices(&p));
   return p;
 }
 
@@ -520,9 +522,9 @@ static int32_t compute_weight_gradient(const nn_conv *c,
   plan p = plan_weight_gradient(c);
   p.add = add;
   p.from = (const float *)(const void *)a->data;
-  p.heads = (const float *)(const void *)a->out;
+  p.out_gradients = (const float *)(const void *)a->out;
   p.to = (float *)(void *)a->weight;
-  p.workspaces.room = c->room + nn_conv_count_sum_bytes(&p.sums);
+  p.workspaces.memory = c->memory + nn_conv_count_sum_bytes(&p.sums);
   const int32_t code = c->call->host->parallel_for(
       c->call, count_weight_slices(&p), 1, run_weight_slices, &p);
   if (code != TN_OK) return code;
@@ -531,6 +533,7 @@ static int32_t compute_weight_gradient(const nn_conv *c,
 
 /* --------------------------------------------------------------- algorithm */
 
+/* Bytes of workspace for a pass (NN_CONV_*). */
 static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   if (pass == NN_CONV_WEIGHT) {
     const plan p = plan_weight_gradient(c);

@@ -119,7 +119,7 @@ TILES_TARGET static EVER void TILES_NAME(store_row)(const transposition *t,
 TILES_TARGET static EVER void TILES_NAME(transpose_block)(
     const transposition *t, int64_t i, int64_t k, int64_t lines, int64_t n) {
   enum { L = TILES_NAME(lanes) };
-  const float *from = t->from + i * t->apart + k;
+  const float *from = t->from + i * t->line_distance + k;
   float *to = t->to + k * t->row + i;
   TILES_NAME(vector) v[L];
   NN_CONV_UNROLL
@@ -127,9 +127,9 @@ TILES_TARGET static EVER void TILES_NAME(transpose_block)(
     if (l >= lines)
       v[l] = (TILES_NAME(vector)){0};
     else if (n == L)
-      v[l] = VECTOR(from + l * t->apart);
+      v[l] = VECTOR(from + l * t->line_distance);
     else
-      v[l] = TILES_TAKE(from + l * t->apart, n);
+      v[l] = TILES_TAKE(from + l * t->line_distance, n);
   }
   TILES_NAME(transpose_square)(v);
   NN_CONV_UNROLL
@@ -147,7 +147,8 @@ TILES_TARGET static void TILES_NAME(transpose)(const transposition *t) {
     int64_t k = 0;
     for (; k + L <= t->depth && lines == L; k += L) {
       for (int64_t l = 0; l < L; ++l)
-        __builtin_prefetch(t->from + (i + l) * t->apart + k + AHEAD);
+        __builtin_prefetch(t->from + (i + l) * t->line_distance + k +
+                           PREFETCH_DISTANCE);
       TILES_NAME(transpose_block)(t, i, k, L, L);
     }
     for (; k < t->depth; k += L)
@@ -163,7 +164,7 @@ TILES_TARGET static void TILES_NAME(copy_lines)(const line_copy *x) {
   const int64_t whole = x->length / L * L, rest = x->length - whole;
   for (int64_t y = 0; y < x->n; ++y, from += x->from_row, to += x->to_row) {
     for (int64_t i = 0; i < x->length; i += 16)
-      __builtin_prefetch(from + x->ahead + i);
+      __builtin_prefetch(from + x->prefetch_distance + i);
     for (int64_t i = 0; i < whole; i += L)
       *(TILES_NAME(vector) *)(void *)(to + i) = VECTOR(from + i);
     if (rest > 0) TILES_PUT(to + whole, TILES_TAKE(from + whole, rest), rest);

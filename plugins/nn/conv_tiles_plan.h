@@ -18,10 +18,10 @@ enum {
   POINTS = 512, /* largest number of points of a block */
   COPIED = 1 << 20, /* largest number of elements that a block of several images
                        reads */
-  AHEAD = 48,       /* elements by which lines are prefetched */
-  FEW_SLICES = 4,   /* with fewer slices, computed planes are divided as well */
-  HEIGHT = 576,     /* rows of a slice of the gradient of weight, about */
-  SUMS = 8,         /* number of such slices from which sums are not divided */
+  PREFETCH_DISTANCE = 48, /* elements by which lines are prefetched */
+  FEW_SLICES = 4, /* with fewer slices, computed planes are divided as well */
+  HEIGHT = 576,   /* rows of a slice of the gradient of weight, about */
+  SUMS = 8, /* with so many of these slices, sums are not divided over images */
   MOST_ROWS = 8,
   WIDE = 3 /* largest number of vectors of a strip */
 };
@@ -42,13 +42,14 @@ typedef struct tile {
   int add;
 } tile;
 
-/* Arguments of transpose: `n` lines of `depth` elements, `apart` elements
- * apart, become columns of a matrix with rows `row` elements apart. If `open`,
+/* Arguments of transpose: `n` lines of `depth` elements, with the
+ * distance `line_distance`, become columns of a matrix. Its rows have the
+ * distance `row`. If `open`,
  * rows are written up to the end of a vector. Otherwise they get a bias each,
  * and are added to the old elements if `add`. */
 typedef struct transposition {
   const float *from;
-  int64_t apart;
+  int64_t line_distance;
   int64_t n;
   int64_t depth;
   float *to;
@@ -58,8 +59,8 @@ typedef struct transposition {
   int add;
 } transposition;
 
-/* Arguments of copy_lines: n lines of a plane. Elements `ahead` further are
- * prefetched. */
+/* Arguments of copy_lines: n lines of a plane. Elements at
+ * `prefetch_distance` after them are prefetched. */
 typedef struct line_copy {
   const float *from;
   int64_t from_row;
@@ -67,11 +68,11 @@ typedef struct line_copy {
   int64_t to_row;
   int64_t n;
   int64_t length;
-  int64_t ahead;
+  int64_t prefetch_distance;
 } line_copy;
 
-/* Arguments of store_lines: n consecutive lines of sums, which are stored with
- * their elements `step` apart, or added if `add`. */
+/* Arguments of store_lines: n consecutive lines of sums. Their elements are
+ * stored with the distance `step`, or added if `add`. */
 typedef struct line_store {
   const float *from;
   float *to;
@@ -202,15 +203,15 @@ typedef struct plan {
   const float *from;
   const float *weight;
   const float *bias; /* NULL: none */
-  const float *heads;
+  const float *out_gradients;
   float *to;
   /* Packed weights: (group, phase, strip, row, computed plane). */
   float *packed;
   int back;
   int add;
-  int64_t planes; /* planes of a group that are read */
-  int64_t made;   /* planes of a group that are computed */
-  int64_t strips; /* strips of computed planes */
+  int64_t planes;   /* planes of a group that are read */
+  int64_t computed; /* planes of a group that are computed */
+  int64_t strips;   /* strips of computed planes */
   int64_t in[NN_WINDOW_RANK];
   int64_t out[NN_WINDOW_RANK];
   int64_t step[NN_WINDOW_RANK]; /* distance in the input from point to point */
@@ -367,12 +368,12 @@ static int64_t count_points(const point_range *b) {
  * the array itself if there is no padding. */
 typedef struct block_input {
   const float *from;
-  int64_t begin[NN_WINDOW_RANK]; /* first element that is read; below 0 in
-                                    padding */
-  int64_t extent[NN_WINDOW_RANK];
-  int64_t pitch[NN_WINDOW_RANK]; /* distance from one index to the next */
-  int64_t plane;
-  int64_t image;
+  int64_t begin[NN_WINDOW_RANK];  /* first element that is read; below 0 in
+                                     padding */
+  int64_t extent[NN_WINDOW_RANK]; /* number of elements that are read */
+  int64_t pitch[NN_WINDOW_RANK];  /* distance from one index to the next */
+  int64_t plane;                  /* distance between planes */
+  int64_t image;                  /* distance between images */
 } block_input;
 
 static int64_t count_copied(const plan *p, int64_t planes) {
@@ -406,14 +407,14 @@ static void copy_plane(const plan *p, const block_input *r, const float *from,
                      .to_row = r->pitch[1],
                      .n = x[1].end - x[1].begin,
                      .length = x[2].end - x[2].begin,
-                     .ahead = nn_window_multiply_lengths(p->in)});
+                     .prefetch_distance = nn_window_multiply_lengths(p->in)});
 }
 
 /* Returns the input of a block in planes [planes.begin, planes.end) of a group.
- * It is copied to `room` if there is padding. */
+ * It is copied to `memory` if there is padding. */
 static block_input read_block_input(const plan *p, const phase *f,
                                     const point_range *b, nn_range planes,
-                                    int64_t group, float *room) {
+                                    int64_t group, float *memory) {
   const int64_t size = nn_window_multiply_lengths(p->in);
   const int64_t image = p->conv->groups * p->planes * size;
   const float *from = p->from + b->images.begin * image +
@@ -435,18 +436,17 @@ static block_input read_block_input(const plan *p, const phase *f,
   r.plane = r.pitch[0] * r.extent[0];
   r.image = r.plane * (planes.end - planes.begin);
   const int64_t images = b->images.end - b->images.begin;
-  memset(room, 0, (size_t)(images * r.image) * sizeof *room);
+  memset(memory, 0, (size_t)(images * r.image) * sizeof *memory);
   for (int64_t i = 0; i < images; ++i)
     for (int64_t k = 0; k < planes.end - planes.begin; ++k)
       copy_plane(p, &r, from + i * image + k * size,
-                 room + i * r.image + k * r.plane);
-  r.from = room;
+                 memory + i * r.image + k * r.plane);
+  r.from = memory;
   return r;
 }
 
-/* Sets at[] to the position of the first tap of each point of a block;
- * locate_taps sets it to the distances of all taps from there, in each of
- * `planes` planes. */
+/* Sets at[] to the position in the input of the first tap of each point of a
+ * block. */
 static void locate_points(const plan *p, const point_range *b,
                           const block_input *r, int64_t *at) {
   for (int64_t i = 0; i < b->images.end - b->images.begin; ++i)
@@ -457,6 +457,8 @@ static void locate_points(const plan *p, const point_range *b,
                   y * p->step[1] * r->pitch[1] + x * p->step[2];
 }
 
+/* Sets at[] to the distances of all taps from the first tap, in each of
+ * `planes` planes. */
 static void locate_taps(const phase *f, const block_input *r, int64_t planes,
                         int64_t *at) {
   for (int64_t k = 0; k < planes; ++k)
@@ -479,7 +481,7 @@ typedef struct strip {
 } strip;
 
 static int64_t count_vectors(const plan *p) {
-  return nn_ceil_div(p->made, p->loops->lanes);
+  return nn_ceil_div(p->computed, p->loops->lanes);
 }
 
 /* Returns the number of lanes of all strips of a group. */
@@ -492,7 +494,7 @@ static strip find_strip(const plan *p, int64_t index) {
   const int64_t first = index * all / p->strips;
   const int64_t wide = (index + 1) * all / p->strips - first;
   return (strip){wide, first * lanes, wide * lanes,
-                 nn_min(wide * lanes, p->made - first * lanes)};
+                 nn_min(wide * lanes, p->computed - first * lanes)};
 }
 
 /* Returns the number of packed weights of a group. */

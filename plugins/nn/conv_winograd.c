@@ -28,23 +28,26 @@
 #include "workspaces.h"
 
 enum {
-  PATCH = 36,     /* elements of a patch of data, 6 x 6 */
-  TILE = 4,       /* lines, and columns, of the results of a patch: a tile */
-  WIDE = 48,      /* patches that are computed together: a block */
-  NARROW = 32,    /* the same for at least MANY channels */
-  MANY = 192,     /* number of channels from which blocks are NARROW */
-  VECTOR = 16,    /* numbers of patches are rounded up to a multiple of it */
-  FEW_TILES = 64, /* weights are not transformed if there are fewer patches */
-  /* And at most so many pairs of a channel and a filter. */
-  FEW_PLANES = 1 << 12,
-  /* Channels by which weights are prefetched in the gradient of data. */
-  AHEAD = 8,
-  FEW_BLOCKS = 4, /* with fewer blocks, filters are divided as well */
-  SHARES = 2,     /* into this number of shares */
-  MOST_ROWS = 8,  /* largest number of filters in a filter block */
-  ODD = 16,       /* extra elements that prevent cache conflicts of lines */
-  /* Bytes of the patches whose products are summed together, but at least
-     LEAST_WIDE blocks of WIDE patches. */
+  PATCH = 36,  /* elements of a patch of data, 6 x 6 */
+  TILE = 4,    /* lines, and columns, of the results of a patch: a tile */
+  WIDE = 48,   /* patches that are computed together: a block */
+  NARROW = 32, /* patches of a block if there are at least MANY channels */
+  MANY = 192,  /* number of channels from which blocks are NARROW */
+  VECTOR = 16, /* numbers of patches are rounded up to a multiple of it */
+  /* Winograd's transforms are not used if there are fewer than FEW_TILES
+   * patches and at most FEW_PAIRS pairs of a channel and a filter. */
+  FEW_TILES = 64,
+  FEW_PAIRS = 1 << 12,
+  /* In the gradient of data, weights are prefetched for this many channels
+   * later. */
+  PREFETCH_DISTANCE = 8,
+  FEW_BLOCKS = 4, /* with fewer blocks, filters are divided into SHARES parts,
+                     which slices compute separately */
+  SHARES = 2,
+  MOST_ROWS = 8, /* largest number of filters in a filter block */
+  ODD = 16,      /* extra elements that prevent cache conflicts of lines */
+  /* In the gradient of weight, products are summed over patches of about
+     MANY_BYTES bytes, but over at least LEAST_WIDE blocks of WIDE patches. */
   MANY_BYTES = 2 << 20,
   LEAST_WIDE = 3
 };
@@ -79,10 +82,10 @@ typedef struct plan {
                are used */
   float *transformed; /* otherwise the transformed weights G w G^T: (group,
                          filter block, 36, channel, filter) */
-  int64_t transformed_apart; /* distance between two of the 36 numbers of a
+  int64_t transformed_distance; /* distance between two of the 36 numbers of a
                                 weight */
   /* Distance between two of the 36 numbers of a transformed patch. */
-  int64_t apart;
+  int64_t distance;
   nn_workspaces workspaces;
 } plan;
 
@@ -95,7 +98,7 @@ static void set_geometry(plan *p, int d) {
 }
 
 static uint64_t count_transform_bytes(const plan *p, int64_t filter_blocks) {
-  return (uint64_t)(filter_blocks * PATCH * p->transformed_apart) *
+  return (uint64_t)(filter_blocks * PATCH * p->transformed_distance) *
          sizeof(float);
 }
 
@@ -119,15 +122,15 @@ static plan make_plan(const nn_conv *c, int back) {
   p.filter_blocks = (p.filters + p.loops->rows - 1) / p.loops->rows;
   p.shares = p.blocks < FEW_BLOCKS ? nn_min(SHARES, p.filter_blocks) : 1;
   /* Patches, and then their transforms; sums; and elements of out. */
-  p.transformed_apart = p.channels * p.loops->rows + ODD;
-  p.apart = p.channels * p.width + ODD;
+  p.transformed_distance = p.channels * p.loops->rows + ODD;
+  p.distance = p.channels * p.width + ODD;
   p.workspaces.bytes =
-      (uint64_t)(PATCH * (p.apart + p.width) + p.width * PATCH * p.loops->rows +
-                 p.width * TILE * TILE) *
+      (uint64_t)(PATCH * (p.distance + p.width) +
+                 p.width * PATCH * p.loops->rows + p.width * TILE * TILE) *
       sizeof(float);
   p.once = p.blocks == 1;
   if (p.once) p.workspaces.bytes += count_transform_bytes(&p, 1);
-  p.workspaces.n = nn_count_workspaces(c->groups * p.blocks * p.shares);
+  p.workspaces.n = nn_choose_workspace_count(c->groups * p.blocks * p.shares);
   return p;
 }
 
@@ -167,10 +170,11 @@ static void transform_filter_block(const plan *p, int64_t group,
                                    int64_t filter_block, float *to) {
   float w[9 * MOST_ROWS];
   for (int64_t c = 0; c < p->channels; ++c) {
-    if (p->back) prefetch_filters(p, group, filter_block, c + AHEAD);
+    if (p->back)
+      prefetch_filters(p, group, filter_block, c + PREFETCH_DISTANCE);
     copy_filters(p, group, filter_block, c, w);
     p->loops->transform_filters(w, to + c * p->loops->rows,
-                                p->transformed_apart);
+                                p->transformed_distance);
   }
 }
 
@@ -178,8 +182,9 @@ static void transform_filter_block(const plan *p, int64_t group,
 static int32_t transform_filter_slice(void *arg, int64_t begin, int64_t end) {
   const plan *p = arg;
   for (int64_t i = begin; i < end; ++i)
-    transform_filter_block(p, i / p->filter_blocks, i % p->filter_blocks,
-                           p->transformed + i * PATCH * p->transformed_apart);
+    transform_filter_block(
+        p, i / p->filter_blocks, i % p->filter_blocks,
+        p->transformed + i * PATCH * p->transformed_distance);
   return TN_OK;
 }
 
@@ -282,8 +287,8 @@ static void scatter_line(const plan *p, const patch_run *r, float *line,
   float *to = line + r->x * TILE;
   p->loops->scatter(to, y, full, p->width, bias);
   for (int64_t t = full; t < r->n; ++t) {
-    const int64_t some = nn_min(TILE, p->out[1] - (r->x + t) * TILE);
-    for (int64_t j = 0; j < some; ++j) {
+    const int64_t columns = nn_min(TILE, p->out[1] - (r->x + t) * TILE);
+    for (int64_t j = 0; j < columns; ++j) {
       float *at = to + t * TILE + j;
       *at = y[j * p->width + t] + bias + (p->add ? *at : 0);
     }
@@ -314,13 +319,13 @@ static void compute_block(const plan *p, int64_t slice, float *workspace) {
   const int64_t at = slice / p->shares % p->blocks;
   const int64_t group = slice / p->shares / p->blocks;
   patch_block all;
-  float *v = workspace, *d = v + PATCH * p->apart;
+  float *v = workspace, *d = v + PATCH * p->distance;
   float *m = d + PATCH * p->width, *y = m + PATCH * rows * p->width;
   float *own = y + TILE * TILE * p->width;
   find_patches(p, at, &all);
   for (int64_t c = 0; c < p->channels; ++c) {
     gather_patches(p, &all, group * p->channels + c, d);
-    p->loops->transform_data(d, v + c * p->width, p->width, p->apart);
+    p->loops->transform_data(d, v + c * p->width, p->width, p->distance);
   }
   for (int64_t b = p->filter_blocks * share / p->shares;
        b < p->filter_blocks * (share + 1) / p->shares; ++b) {
@@ -329,9 +334,9 @@ static void compute_block(const plan *p, int64_t slice, float *workspace) {
       transform_filter_block(p, group, b, own);
     else
       u = p->transformed +
-          (group * p->filter_blocks + b) * PATCH * p->transformed_apart;
+          (group * p->filter_blocks + b) * PATCH * p->transformed_distance;
     for (int x = 0; x < PATCH; ++x)
-      p->loops->multiply(u + x * p->transformed_apart, v + x * p->apart,
+      p->loops->multiply(u + x * p->transformed_distance, v + x * p->distance,
                          m + x * rows * p->width, p->channels, p->width);
     for (int64_t r = 0; r < rows && b * rows + r < p->filters; ++r) {
       p->loops->transform_results(m + r * p->width, y, p->width,
@@ -355,8 +360,8 @@ static int32_t compute_block_slice(void *arg, int64_t begin, int64_t end) {
 static int32_t run_plan(plan *p) {
   const nn_conv *c = p->conv;
   int32_t code = TN_OK;
-  p->transformed = (float *)(void *)c->room;
-  p->workspaces.room = c->room + count_kept_bytes(p);
+  p->transformed = (float *)(void *)c->memory;
+  p->workspaces.memory = c->memory + count_kept_bytes(p);
   if (!p->once)
     code = c->call->host->parallel_for(c->call, c->groups * p->filter_blocks, 1,
                                        transform_filter_slice, p);
@@ -369,7 +374,7 @@ static int32_t run_plan(plan *p) {
  * than all products without transforms. */
 static int has_few_patches(const nn_conv *c) {
   const plan p = make_plan(c, 0);
-  return p.n_tiles < FEW_TILES && c->channels * c->filters <= FEW_PLANES;
+  return p.n_tiles < FEW_TILES && c->channels * c->filters <= FEW_PAIRS;
 }
 
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
@@ -402,7 +407,7 @@ static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
  * patches are multiplied together. */
 typedef struct weight_gradient {
   plan data;
-  plan heads;
+  plan out_gradients;
   int64_t blocks; /* blocks that are multiplied together */
   int64_t width;  /* patches in these blocks */
   float *u;       /* transformed output gradients: (36, filter, width) */
@@ -415,7 +420,7 @@ typedef struct weight_gradient {
   nn_workspaces workspaces;
 } weight_gradient;
 
-static int64_t count_head_elements(const weight_gradient *s) {
+static int64_t count_gradient_elements(const weight_gradient *s) {
   return PATCH * s->data.conv->filters * s->width;
 }
 
@@ -428,25 +433,25 @@ static weight_gradient plan_weight_gradient(const nn_conv *c) {
   plan *p = &s.data;
   p->width = nn_min(WIDE, (p->n_tiles + VECTOR - 1) / VECTOR * VECTOR);
   p->blocks = (p->n_tiles + p->width - 1) / p->width;
-  s.heads = *p;
-  s.heads.channels = c->filters;
-  s.heads.lines = TILE;
+  s.out_gradients = *p;
+  s.out_gradients.channels = c->filters;
+  s.out_gradients.lines = TILE;
   for (int d = 0; d < 2; ++d) {
-    s.heads.in[d] = p->out[d];
-    s.heads.pad[d] = 0;
+    s.out_gradients.in[d] = p->out[d];
+    s.out_gradients.pad[d] = 0;
   }
   const int64_t bytes = PATCH * p->width * (int64_t)sizeof(float);
   s.blocks = MANY_BYTES / (bytes * (c->channels + c->filters));
   s.blocks = nn_min(nn_max(s.blocks, LEAST_WIDE), p->blocks);
   s.width = s.blocks * p->width;
   s.workspaces.bytes = (uint64_t)bytes;
-  s.workspaces.n = nn_count_workspaces(c->channels + c->filters);
+  s.workspaces.n = nn_choose_workspace_count(c->channels + c->filters);
   return s;
 }
 
 static uint64_t count_gradient_bytes(const weight_gradient *s) {
   const nn_conv *c = s->data.conv;
-  return (uint64_t)(count_head_elements(s) + count_data_elements(s) +
+  return (uint64_t)(count_gradient_elements(s) + count_data_elements(s) +
                     PATCH * c->filters * c->channels) *
              sizeof(float) +
          s->workspaces.n * s->workspaces.bytes;
@@ -456,17 +461,17 @@ static uint64_t count_gradient_bytes(const weight_gradient *s) {
  * - channels in the output gradient. */
 static void transform_plane(const weight_gradient *s, int64_t plane, float *d) {
   const int64_t channels = s->data.channels, width = s->data.width;
-  const int is_head = plane >= channels;
-  const plan *p = is_head ? &s->heads : &s->data;
-  const int64_t at = is_head ? plane - channels : plane;
-  const int64_t apart = p->channels * s->width;
-  float *to = (is_head ? s->u : s->v) + at * s->width;
+  const int is_out_gradient = plane >= channels;
+  const plan *p = is_out_gradient ? &s->out_gradients : &s->data;
+  const int64_t at = is_out_gradient ? plane - channels : plane;
+  const int64_t distance = p->channels * s->width;
+  float *to = (is_out_gradient ? s->u : s->v) + at * s->width;
   for (int64_t b = 0; b < s->n; ++b, to += width) {
     patch_block all;
     find_patches(p, s->first + b, &all);
     gather_patches(p, &all, s->group * p->channels + at, d);
-    (is_head ? p->loops->transform_gradients : p->loops->transform_data)(
-        d, to, width, apart);
+    (is_out_gradient ? p->loops->transform_gradients
+                     : p->loops->transform_data)(d, to, width, distance);
   }
 }
 
@@ -509,13 +514,13 @@ static int32_t multiply_slice(void *arg, int64_t begin, int64_t end) {
 /* Transforms the sums of a filter back to weights, for all channels. */
 static void transform_filter_back(const weight_gradient *s, int64_t filter) {
   const nn_conv *c = s->data.conv;
-  const int64_t apart = c->filters * c->channels;
+  const int64_t distance = c->filters * c->channels;
   const float *m = s->sums + filter * c->channels;
   float w[9 * WINO_BACK];
   float *to = s->weight + (s->group * c->filters + filter) * c->channels * 9;
   for (int64_t k = 0; k < c->channels; k += WINO_BACK) {
     const int64_t n = nn_min(WINO_BACK, c->channels - k);
-    s->data.loops->transform_back(m + k, w, n, apart);
+    s->data.loops->transform_back(m + k, w, n, distance);
     for (int64_t t = 0; t < n; ++t)
       for (int i = 0; i < 9; ++i, ++to)
         *to = w[i * WINO_BACK + t] + (s->data.add ? *to : 0);
@@ -549,12 +554,12 @@ static int32_t compute_weight_gradient(const nn_conv *c,
   weight_gradient s = plan_weight_gradient(c);
   int32_t code = TN_OK;
   s.data.from = (const float *)(const void *)a->data;
-  s.heads.from = (const float *)(const void *)a->out;
+  s.out_gradients.from = (const float *)(const void *)a->out;
   s.data.add = add;
   s.weight = (float *)(void *)a->weight;
-  s.workspaces.room = c->room;
-  s.u = (float *)(void *)(c->room + s.workspaces.n * s.workspaces.bytes);
-  s.v = s.u + count_head_elements(&s);
+  s.workspaces.memory = c->memory;
+  s.u = (float *)(void *)(c->memory + s.workspaces.n * s.workspaces.bytes);
+  s.v = s.u + count_gradient_elements(&s);
   s.sums = s.v + count_data_elements(&s);
   for (s.group = 0; s.group < c->groups && code == TN_OK; ++s.group)
     code = compute_group_gradient(&s);

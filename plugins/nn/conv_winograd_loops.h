@@ -15,14 +15,14 @@
  * number of filters in a filter block. */
 typedef struct loops {
   int rows;
-  void (*gather)(const float *line, float *d, int64_t n, int64_t apart);
-  void (*scatter)(float *line, const float *y, int64_t n, int64_t apart,
+  void (*gather)(const float *line, float *d, int64_t n, int64_t distance);
+  void (*scatter)(float *line, const float *y, int64_t n, int64_t distance,
                   float bias);
-  void (*transform_filters)(const float *w, float *to, int64_t apart);
-  void (*transform_data)(float *d, float *v, int64_t n, int64_t apart);
-  void (*transform_results)(float *m, float *y, int64_t n, int64_t apart);
-  void (*transform_gradients)(float *y, float *u, int64_t n, int64_t apart);
-  void (*transform_back)(const float *m, float *w, int64_t n, int64_t apart);
+  void (*transform_filters)(const float *w, float *to, int64_t distance);
+  void (*transform_data)(float *d, float *v, int64_t n, int64_t distance);
+  void (*transform_results)(float *m, float *y, int64_t n, int64_t distance);
+  void (*transform_gradients)(float *y, float *u, int64_t n, int64_t distance);
+  void (*transform_back)(const float *m, float *w, int64_t n, int64_t distance);
   void (*multiply)(const float *u, const float *v, float *m, int64_t depth,
                    int64_t n);
 } loops;

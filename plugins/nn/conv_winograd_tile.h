@@ -14,37 +14,37 @@ typedef float WINO_NAME(vector)
     __attribute__((vector_size(WINO_BYTES), aligned(sizeof(float)), may_alias));
 
 /* Copies a line of n adjacent patches, all inside the image: column j of patch
- * t goes to d[t + j * apart]. */
+ * t goes to d[t + j * distance]. */
 WINO_TARGET static void WINO_NAME(gather)(const float *line, float *d,
-                                          int64_t n, int64_t apart) {
+                                          int64_t n, int64_t distance) {
   TN_KERNEL_INDEPENDENT
   for (int64_t t = 0; t < n; ++t) {
     d[t] = line[4 * t];
-    d[t + apart] = line[4 * t + 1];
-    d[t + 2 * apart] = line[4 * t + 2];
-    d[t + 3 * apart] = line[4 * t + 3];
-    d[t + 4 * apart] = line[4 * t + 4];
-    d[t + 5 * apart] = line[4 * t + 5];
+    d[t + distance] = line[4 * t + 1];
+    d[t + 2 * distance] = line[4 * t + 2];
+    d[t + 3 * distance] = line[4 * t + 3];
+    d[t + 4 * distance] = line[4 * t + 4];
+    d[t + 5 * distance] = line[4 * t + 5];
   }
 }
 
 /* Stores one line of the results of n adjacent patches, plus the bias. */
 WINO_TARGET static void WINO_NAME(scatter)(float *line, const float *y,
-                                           int64_t n, int64_t apart,
+                                           int64_t n, int64_t distance,
                                            float bias) {
   TN_KERNEL_INDEPENDENT
   for (int64_t t = 0; t < n; ++t) {
     line[4 * t] = y[t] + bias;
-    line[4 * t + 1] = y[t + apart] + bias;
-    line[4 * t + 2] = y[t + 2 * apart] + bias;
-    line[4 * t + 3] = y[t + 3 * apart] + bias;
+    line[4 * t + 1] = y[t + distance] + bias;
+    line[4 * t + 2] = y[t + 2 * distance] + bias;
+    line[4 * t + 3] = y[t + 3 * distance] + bias;
   }
 }
 
 /* Transforms n patches of one channel, d[36][n], into v: B^T d B. The 36
- * results of a patch are `apart` elements apart. Overwrites d. */
+ * results of a patch are `distance` elements apart. Overwrites d. */
 WINO_TARGET static void WINO_NAME(transform_data)(float *d, float *v, int64_t n,
-                                                  int64_t apart) {
+                                                  int64_t distance) {
   for (int j = 0; j < 6; ++j) {
     float *x = d + j * n;
     TN_KERNEL_INDEPENDENT
@@ -61,50 +61,51 @@ WINO_TARGET static void WINO_NAME(transform_data)(float *d, float *v, int64_t n,
   }
   for (int i = 0; i < 6; ++i) {
     const float *x = d + i * 6 * n;
-    float *y = v + i * 6 * apart;
+    float *y = v + i * 6 * distance;
     TN_KERNEL_INDEPENDENT
     for (int64_t t = 0; t < n; ++t) {
       const float a = x[t], b = x[t + n], c = x[t + 2 * n], e = x[t + 3 * n],
                   f = x[t + 4 * n], g = x[t + 5 * n];
       y[t] = 4 * a - 5 * c + f;
-      y[t + apart] = e + f - 4 * (b + c);
-      y[t + 2 * apart] = f - e + 4 * (b - c);
-      y[t + 3 * apart] = f - c + 2 * (e - b);
-      y[t + 4 * apart] = f - c + 2 * (b - e);
-      y[t + 5 * apart] = 4 * b - 5 * e + g;
+      y[t + distance] = e + f - 4 * (b + c);
+      y[t + 2 * distance] = f - e + 4 * (b - c);
+      y[t + 3 * distance] = f - c + 2 * (e - b);
+      y[t + 4 * distance] = f - c + 2 * (b - e);
+      y[t + 5 * distance] = 4 * b - 5 * e + g;
     }
   }
 }
 
-/* Transforms the sums of one filter, m[36][n] with rows `apart` elements apart,
- * into its elements of out, y[16][n]: A^T m A. Overwrites m. */
+/* Transforms the sums of one filter, m[36][n] with rows `distance` elements
+ * apart, into its elements of out, y[16][n]: A^T m A. Overwrites m. */
 WINO_TARGET static void WINO_NAME(transform_results)(float *m, float *y,
-                                                     int64_t n, int64_t apart) {
+                                                     int64_t n,
+                                                     int64_t distance) {
   for (int j = 0; j < 6; ++j) {
-    float *x = m + j * apart;
+    float *x = m + j * distance;
     TN_KERNEL_INDEPENDENT
     for (int64_t t = 0; t < n; ++t) {
-      const float a = x[t], g = x[t + 30 * apart];
-      const float b = x[t + 6 * apart] + x[t + 12 * apart];
-      const float c = x[t + 6 * apart] - x[t + 12 * apart];
-      const float e = x[t + 18 * apart] + x[t + 24 * apart];
-      const float f = x[t + 18 * apart] - x[t + 24 * apart];
+      const float a = x[t], g = x[t + 30 * distance];
+      const float b = x[t + 6 * distance] + x[t + 12 * distance];
+      const float c = x[t + 6 * distance] - x[t + 12 * distance];
+      const float e = x[t + 18 * distance] + x[t + 24 * distance];
+      const float f = x[t + 18 * distance] - x[t + 24 * distance];
       x[t] = a + b + e;
-      x[t + 6 * apart] = c + 2 * f;
-      x[t + 12 * apart] = b + 4 * e;
-      x[t + 18 * apart] = c + 8 * f + g;
+      x[t + 6 * distance] = c + 2 * f;
+      x[t + 12 * distance] = b + 4 * e;
+      x[t + 18 * distance] = c + 8 * f + g;
     }
   }
   for (int i = 0; i < 4; ++i) {
-    const float *x = m + i * 6 * apart;
+    const float *x = m + i * 6 * distance;
     float *to = y + i * 4 * n;
     TN_KERNEL_INDEPENDENT
     for (int64_t t = 0; t < n; ++t) {
-      const float a = x[t], g = x[t + 5 * apart];
-      const float b = x[t + apart] + x[t + 2 * apart];
-      const float c = x[t + apart] - x[t + 2 * apart];
-      const float e = x[t + 3 * apart] + x[t + 4 * apart];
-      const float f = x[t + 3 * apart] - x[t + 4 * apart];
+      const float a = x[t], g = x[t + 5 * distance];
+      const float b = x[t + distance] + x[t + 2 * distance];
+      const float c = x[t + distance] - x[t + 2 * distance];
+      const float e = x[t + 3 * distance] + x[t + 4 * distance];
+      const float f = x[t + 3 * distance] - x[t + 4 * distance];
       to[t] = a + b + e;
       to[t + n] = c + 2 * f;
       to[t + 2 * n] = b + 4 * e;
@@ -117,7 +118,7 @@ WINO_TARGET static void WINO_NAME(transform_results)(float *m, float *y,
  * y[36][n], into u: A y A^T. Overwrites y. */
 WINO_TARGET static void WINO_NAME(transform_gradients)(float *y, float *u,
                                                        int64_t n,
-                                                       int64_t apart) {
+                                                       int64_t distance) {
   for (int j = 0; j < 4; ++j) {
     float *x = y + j * n;
     TN_KERNEL_INDEPENDENT
@@ -133,38 +134,38 @@ WINO_TARGET static void WINO_NAME(transform_gradients)(float *y, float *u,
   }
   for (int i = 0; i < 6; ++i) {
     const float *x = y + i * 6 * n;
-    float *to = u + i * 6 * apart;
+    float *to = u + i * 6 * distance;
     TN_KERNEL_INDEPENDENT
     for (int64_t t = 0; t < n; ++t) {
       const float a = x[t], b = x[t + n], c = x[t + 2 * n], e = x[t + 3 * n];
       to[t] = a;
-      to[t + apart] = a + c + (b + e);
-      to[t + 2 * apart] = a + c - (b + e);
-      to[t + 3 * apart] = a + 4 * c + (2 * b + 8 * e);
-      to[t + 4 * apart] = a + 4 * c - (2 * b + 8 * e);
-      to[t + 5 * apart] = e;
+      to[t + distance] = a + c + (b + e);
+      to[t + 2 * distance] = a + c - (b + e);
+      to[t + 3 * distance] = a + 4 * c + (2 * b + 8 * e);
+      to[t + 4 * distance] = a + 4 * c - (2 * b + 8 * e);
+      to[t + 5 * distance] = e;
     }
   }
 }
 
-/* Transforms the sums of n weights, m[36][n] with rows `apart` elements apart,
- * into w[9][n] with rows WINO_BACK elements apart: G^T m G. n is at most
+/* Transforms the sums of n weights, m[36][n] with rows `distance` elements
+ * apart, into w[9][n] with rows WINO_BACK elements apart: G^T m G. n is at most
  * WINO_BACK. */
 WINO_TARGET static void WINO_NAME(transform_back)(const float *m, float *w,
-                                                  int64_t n, int64_t apart) {
+                                                  int64_t n, int64_t distance) {
   enum { W = WINO_BACK };
   float half[3 * 6 * W];
   for (int j = 0; j < 6; ++j) {
-    const float *x = m + j * apart;
+    const float *x = m + j * distance;
     float *h = half + j * W;
     TN_KERNEL_INDEPENDENT
     for (int64_t t = 0; t < n; ++t) {
-      const float b = x[t + 6 * apart], c = x[t + 12 * apart];
-      const float e = x[t + 18 * apart], f = x[t + 24 * apart];
+      const float b = x[t + 6 * distance], c = x[t + 12 * distance];
+      const float e = x[t + 18 * distance], f = x[t + 24 * distance];
       const float near = (b + c) * (1.0f / 6), far = e + f;
       h[t] = x[t] * 0.25f - near + far * (1.0f / 24);
       h[t + 6 * W] = (c - b) * (1.0f / 6) + (e - f) * (1.0f / 12);
-      h[t + 12 * W] = far * (1.0f / 6) - near + x[t + 30 * apart];
+      h[t + 12 * W] = far * (1.0f / 6) - near + x[t + 30 * distance];
     }
   }
   for (int i = 0; i < 3; ++i) {
@@ -188,9 +189,9 @@ typedef float WINO_NAME(filter_vector)
                    aligned(sizeof(float)), may_alias));
 
 /* Multiplies G with one column of w, whose three elements are `step` vectors
- * apart; the six results are `apart` elements apart. */
+ * apart; the six results are `distance` elements apart. */
 WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
-    transform_column)(const float *w, int step, float *g, int64_t apart) {
+    transform_column)(const float *w, int step, float *g, int64_t distance) {
   WINO_NAME(filter_vector) x[6];
   for (int i = 0; i < 3; ++i)
     x[i] = *(const WINO_NAME(filter_vector) *)(const void *)(w + i * step *
@@ -205,18 +206,18 @@ WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
   x[4] = rest - b * (1.0f / 12);
   x[5] = c;
   for (int i = 0; i < 6; ++i)
-    *(WINO_NAME(filter_vector) *)(void *)(g + i * apart) = x[i];
+    *(WINO_NAME(filter_vector) *)(void *)(g + i * distance) = x[i];
 }
 
 /* Transforms the weights w[9][WINO_ROWS] of a filter block for one channel: G w
- * G^T. The 36 results are `apart` elements apart. */
+ * G^T. The 36 results are `distance` elements apart. */
 WINO_TARGET static void WINO_NAME(transform_filters)(const float *w, float *to,
-                                                     int64_t apart) {
+                                                     int64_t distance) {
   float columns[6 * 3 * WINO_ROWS];
   for (int j = 0; j < 3; ++j) WINO_NAME(transform_column)
   (w + j * WINO_ROWS, 3, columns + j * WINO_ROWS, 3 * WINO_ROWS);
   for (int i = 0; i < 6; ++i) WINO_NAME(transform_column)
-  (columns + i * 3 * WINO_ROWS, 1, to + i * 6 * apart, apart);
+  (columns + i * 3 * WINO_ROWS, 1, to + i * 6 * distance, distance);
 }
 
 /* Multiplies WINO_ROWS filters with `wide` vectors of patches: m = u * v,

@@ -266,7 +266,7 @@ int32_t nn_conv_run_forward(const tn_frame *call,
   nn_operands x = nn_operands_open(call, call->ws[0]);
   nn_conv c = make_conv(call);
   c.after = after;
-  c.room = (char *)call->ws[0] + nn_operands_count_bytes(call);
+  c.memory = (char *)call->ws[0] + nn_operands_count_bytes(call);
   const nn_conv_arrays a = {
       nn_operands_open_input(&x, NN_CONVOLUTION_IN_DATA),
       nn_operands_open_input(&x, NN_CONVOLUTION_IN_WEIGHT),
@@ -292,7 +292,7 @@ static int32_t run_backward(const tn_frame *call,
   const int to_weight = is_requested(call, NN_CONVOLUTION_IN_WEIGHT);
   const int to_data = is_requested(call, NN_CONVOLUTION_IN_DATA);
   int32_t code = TN_OK;
-  c.room = (char *)call->ws[0] + nn_operands_count_bytes(call);
+  c.memory = (char *)call->ws[0] + nn_operands_count_bytes(call);
   if (!algorithm) algorithm = choose_algorithm(&c);
   nn_conv_arrays a = {
       .out = nn_operands_open_input(&x, NN_CONVOLUTION_BACKWARD_GRAD_OUT)};
@@ -333,9 +333,9 @@ static int32_t count_call_bytes(const tn_frame *call,
   for (int pass = 0; pass < NN_CONV_PASSES && !is_empty(&c); ++pass) {
     if ((pass != NN_CONV_FORWARD) != backward) continue;
     if (!is_requested(call, find_result_index(pass))) continue;
-    const uint64_t room =
+    const uint64_t memory =
         (algorithm ? algorithm : choose_algorithm(&c))->count_bytes(&c, pass);
-    most = room > most ? room : most;
+    most = memory > most ? memory : most;
   }
   *bytes = nn_operands_count_bytes(call) + most;
   return TN_OK;

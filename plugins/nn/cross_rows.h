@@ -31,7 +31,7 @@ LOOP(find_losses) {
  * out gets the gradients. */
 LOOP(write_gradients) {
   const row_args *c = params;
-  const REAL head = (REAL)c->head;
+  const REAL out_gradient = (REAL)c->out_gradient;
   for (int64_t r = 0; r < block->n; ++r) {
     const REAL *x = (const REAL *)block->in[0] + r * c->classes;
     const REAL *norms = block->in[1];
@@ -48,7 +48,7 @@ LOOP(write_gradients) {
       NAME(find_norm)(x, c->classes, norm);
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < c->classes; ++i)
-      y[i] = MATH(exp_down)((x[i] - norm[0]) - norm[1]) * head;
-    y[label] -= head;
+      y[i] = MATH(exp_down)((x[i] - norm[0]) - norm[1]) * out_gradient;
+    y[label] -= out_gradient;
   }
 }

@@ -11,7 +11,7 @@
  */
 typedef struct factors {
   int32_t limit;
-  double kept;
+  double kept; /* factor of elements that are not dropped */
 } factors;
 
 #define DROP(name, type)                                                       \

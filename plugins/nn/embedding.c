@@ -12,11 +12,12 @@
 enum {
   STAGE = 512, /* elements that are converted together */
   LINE = 64,   /* bytes of a cache line */
-  SOON = 4, /* a forward call prefetches the row of this many positions later */
-  AHEAD = 2,      /* the same for a backward call */
-  MOST = 4096,    /* bytes of a row that are prefetched, at most */
-  LARGE = 1 << 18 /* bytes of a table, and of its result, that are larger than
-                     caches */
+  FORWARD_PREFETCH_DISTANCE =
+      4, /* a forward call prefetches the row of this many positions later */
+  PREFETCH_DISTANCE = 2, /* positions by which a backward call prefetches */
+  MOST = 4096,           /* bytes of a row that are prefetched, at most */
+  LARGE = 1 << 18 /* from this size in bytes, a table or a result counts as
+                     larger than caches */
 };
 
 /* ----------------------------------------------------------------- indices */
@@ -54,10 +55,10 @@ static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
   const int64_t n = tn_tensor_size(data), bytes = tn_dtype_bytes(data->dtype);
   double index[STAGE];
   for (int64_t at = 0; at < n; at += STAGE) {
-    const int64_t some = n - at < STAGE ? n - at : STAGE;
+    const int64_t n_part = n - at < STAGE ? n - at : STAGE;
     tn_kernel_load_dense(index, &mode, (const char *)data->data + at * bytes,
-                         data->dtype, some);
-    for (int64_t i = 0; i < some; ++i) {
+                         data->dtype, n_part);
+    for (int64_t i = 0; i < n_part; ++i) {
       if (!(index[i] > -1 && index[i] < limit))
         return refuse_index(call, data, at + i);
       to[at + i] = (int64_t)index[i];
@@ -103,11 +104,11 @@ static void add_elements(const embedding_work *w, char *to, const char *from,
                          tn_dtype dtype, int64_t n) {
   double old[STAGE], more[STAGE];
   for (int64_t i = 0; i < n; i += STAGE) {
-    const int64_t some = n - i < STAGE ? n - i : STAGE;
-    tn_kernel_load_dense(old, &w->mode, to + i * w->bytes, dtype, some);
-    tn_kernel_load_dense(more, &w->mode, from + i * w->bytes, dtype, some);
-    tn_kernel_add_dense(old, more, &w->mode, some);
-    tn_kernel_store_dense(to + i * w->bytes, dtype, old, &w->mode, some);
+    const int64_t n_part = n - i < STAGE ? n - i : STAGE;
+    tn_kernel_load_dense(old, &w->mode, to + i * w->bytes, dtype, n_part);
+    tn_kernel_load_dense(more, &w->mode, from + i * w->bytes, dtype, n_part);
+    tn_kernel_add_dense(old, more, &w->mode, n_part);
+    tn_kernel_store_dense(to + i * w->bytes, dtype, old, &w->mode, n_part);
   }
 }
 
@@ -179,18 +180,20 @@ static void finish_stores(const embedding_work *w) {
  * another. */
 #if TN_COPY_ROW_VECTORS
 static TN_KERNEL_AVX512 void copy_row_wide(char *to, const char *from,
-                                           const char *soon, int64_t bytes) {
-  tn_copy_row_avx512(to, from, soon, bytes);
+                                           const char *prefetched,
+                                           int64_t bytes) {
+  tn_copy_row_avx512(to, from, prefetched, bytes);
 }
 
 static TN_KERNEL_AVX2 void copy_row_half(char *to, const char *from,
-                                         const char *soon, int64_t bytes) {
-  tn_copy_row_avx2(to, from, soon, bytes);
+                                         const char *prefetched,
+                                         int64_t bytes) {
+  tn_copy_row_avx2(to, from, prefetched, bytes);
 }
 #else
-static void copy_row_wide(char *to, const char *from, const char *soon,
+static void copy_row_wide(char *to, const char *from, const char *prefetched,
                           int64_t bytes) {
-  (void)soon;
+  (void)prefetched;
   memcpy(to, from, (size_t)bytes);
 }
 #define copy_row_half copy_row_wide
@@ -223,20 +226,25 @@ static int32_t copy_large_slice(void *arg, int64_t begin, int64_t end) {
   char *to = (char *)w->call->out[NN_EMBEDDING_OUT_OUT].data + begin * step;
   for (int64_t i = begin; i < end; ++i, to += step) {
     const char *from = weight + w->rows[i] * step;
-    const char *soon = weight + w->rows[i + SOON < end ? i + SOON : i] * step;
+    const char *prefetched =
+        weight + w->rows[i + FORWARD_PREFETCH_DISTANCE < end
+                             ? i + FORWARD_PREFETCH_DISTANCE
+                             : i] *
+                     step;
     if (w->streams)
       store_bytes(w, to, from, step);
     else
       (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? copy_row_wide : copy_row_half)(
-          to, from, soon, step);
+          to, from, prefetched, step);
   }
   finish_stores(w);
   return TN_OK;
 }
 
-/* Whether copy_large_slice is faster. For tables in caches, and for short rows,
+/* Whether a forward call uses copy_large_slice: the table and the result are
+ * larger than caches, rows fill a cache line, and nothing is added. Otherwise
  * memcpy is fast enough. */
-static int is_large_table(const embedding_work *w) {
+static int is_copy_large(const embedding_work *w) {
   const int64_t step = w->length * w->bytes;
   const int64_t table = nn_embedding_params_of(w->call)->input_dim * step;
   return w->mode.level > 0 && step >= LINE && table >= LARGE &&
@@ -254,8 +262,7 @@ int32_t nn_embedding(const tn_frame *call) {
   w.n = tn_tensor_size(data);
   w.streams = 2 * w.n * w.length * w.bytes >= TN_KERNEL_STREAM;
   return nn_run_parallel(call, w.n, w.length,
-                         is_large_table(&w) ? copy_large_slice : copy_slice,
-                         &w);
+                         is_copy_large(&w) ? copy_large_slice : copy_slice, &w);
 }
 
 /* ---------------------------------------------------------------- backward */
@@ -265,7 +272,7 @@ int32_t nn_embedding(const tn_frame *call) {
 static void sum_row_part(const embedding_work *w, int64_t row, int64_t at,
                          int64_t n) {
   const tn_tensor *to = &w->call->out[NN_EMBEDDING_IN_WEIGHT];
-  const char *head = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
+  const char *out_gradient = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
   const int adds = w->call->req[NN_EMBEDDING_IN_WEIGHT] == TN_REQ_ADD;
   const int direct = to->dtype == w->mode.compute;
   char *place = (char *)to->data + (row * w->length + at) * w->bytes;
@@ -276,7 +283,8 @@ static void sum_row_part(const embedding_work *w, int64_t row, int64_t at,
   else
     memset(sum, 0, sizeof sum);
   for (; k < w->begin[row + 1]; ++k) {
-    const char *from = head + (w->positions[k] * w->length + at) * w->bytes;
+    const char *from =
+        out_gradient + (w->positions[k] * w->length + at) * w->bytes;
     if (!direct) tn_kernel_load_dense(more, &w->mode, from, to->dtype, n);
     tn_kernel_add_dense(sum, direct ? (const void *)from : more, &w->mode, n);
   }
@@ -284,10 +292,11 @@ static void sum_row_part(const embedding_work *w, int64_t row, int64_t at,
 }
 
 /* Prefetches the terms of a row that is computed soon. */
-static void prefetch_row(const embedding_work *w, const char *head, int64_t k) {
+static void prefetch_row(const embedding_work *w, const char *out_gradient,
+                         int64_t k) {
   const int64_t step = w->length * w->bytes;
   if (k >= w->n) return;
-  const uintptr_t at = (uintptr_t)(head + w->positions[k] * step);
+  const uintptr_t at = (uintptr_t)(out_gradient + w->positions[k] * step);
   for (int64_t i = 0; i < step && i < MOST; i += LINE)
     __builtin_prefetch((const void *)(at + (uintptr_t)i));
 }
@@ -296,7 +305,7 @@ static void prefetch_row(const embedding_work *w, const char *head, int64_t k) {
 static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   const embedding_work *w = arg;
   const tn_tensor *to = &w->call->out[NN_EMBEDDING_IN_WEIGHT];
-  const char *head = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
+  const char *out_gradient = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
   const int adds = w->call->req[NN_EMBEDDING_IN_WEIGHT] == TN_REQ_ADD;
   const int64_t step = w->length * w->bytes;
   for (int64_t row = begin, next; row < end; row = next) {
@@ -309,9 +318,9 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
       continue;
     }
     for (int64_t k = first; k < first + n; ++k)
-      prefetch_row(w, head, k + AHEAD);
+      prefetch_row(w, out_gradient, k + PREFETCH_DISTANCE);
     if (n == 1 && !adds) {
-      store_bytes(w, place, head + w->positions[first] * step, step);
+      store_bytes(w, place, out_gradient + w->positions[first] * step, step);
       continue;
     }
     for (int64_t at = 0; at < w->length; at += STAGE)

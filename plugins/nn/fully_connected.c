@@ -65,14 +65,17 @@ static int32_t refuse_row(const tn_frame *call) {
                  nn_print_shape(&call->in[NN_FULLY_CONNECTED_IN_DATA]).text);
 }
 
-/* Reports that a row of data and a row of the weight differ in length. */
-static int32_t refuse_depth(const tn_frame *call, const char *some, int64_t n) {
+/* Reports that a row of data and a row of the weight differ in length. `n` is
+ * the length of the row of data, after the text `qualifier`, which may be
+ * empty. */
+static int32_t refuse_depth(const tn_frame *call, const char *qualifier,
+                            int64_t n) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
   const tn_tensor *weight = &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
   return TN_FAIL(call, TN_SHAPE,
                  "a row of `data` %s has %s%lld elements, but a row of "
                  "`weight` %s has %lld",
-                 nn_print_shape(data).text, some, (long long)n,
+                 nn_print_shape(data).text, qualifier, (long long)n,
                  nn_print_shape(weight).text, (long long)weight->shape[1]);
 }
 
@@ -308,11 +311,12 @@ static int32_t run_gradient(context *x, const matrix *grad, uint32_t i) {
 
 static int32_t run_backward(const tn_frame *call, multiply_fn *multiply) {
   context x = make_context(call, multiply);
-  const tn_tensor *head = &call->in[NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT];
-  const int64_t n = head->shape[head->ndim - 1];
+  const tn_tensor *out_gradient =
+      &call->in[NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT];
+  const int64_t n = out_gradient->shape[out_gradient->ndim - 1];
   const matrix grad = {
       nn_operands_open_input(&x.wide, NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT),
-      n > 0 ? tn_tensor_size(head) / n : 0, n};
+      n > 0 ? tn_tensor_size(out_gradient) / n : 0, n};
   int32_t code = TN_OK;
   for (uint32_t i = 0; i < call->n_out && code == TN_OK; ++i)
     if (call->req[i] != TN_REQ_NULL) code = run_gradient(&x, &grad, i);

@@ -25,10 +25,10 @@ static int32_t get_type(const tn_frame *call) {
 }
 
 /* Defines a kernel and its backward and bytes functions. `of` is the kernel of
- * fully_connected.c, `room` its function of bytes. */
-#define KERNEL(name, of, room)                                               \
+ * fully_connected.c, `count_bytes` its function of bytes. */
+#define KERNEL(name, of, count_bytes)                                        \
   NN_ACTIVATED(name, NN_FULLY_CONNECTED_ACTIVATION_BACKWARD_OUT_OUT,         \
-               of##_backward, room)                                          \
+               of##_backward, count_bytes)                                   \
   int32_t name(const tn_frame *call) {                                       \
     const int32_t code = of(call);                                           \
     return code == TN_OK ? nn_activation_apply(call, get_type(call)) : code; \

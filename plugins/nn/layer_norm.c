@@ -59,7 +59,7 @@ int32_t nn_layer_norm_infer(const tn_frame *call) {
 
 enum {
   BLOCKS = 32, /* largest number of groups of units */
-  /* Rows whose gradients are summed in the type of the computation. */
+  /* Number of rows after which partial sums are added to sums in f64. */
   FLUSH = 64,
   FOUR = 4, /* rows with gradients that are computed together */
   SIDE = 4, /* vectors of a row that are written past the caches together */
@@ -72,13 +72,13 @@ typedef struct layer_args {
   uint32_t level;
   const void *gamma; /* gamma and beta in the type of the computation */
   const void *beta;
-  int again;    /* backward: mean and rstd are computed again */
-  void *part;   /* partial sums for the gradients of gamma and beta over some
-                   rows, initially 0 */
-  double *sums; /* sums for the gradients of gamma and beta over the rows of a
-                   block */
-  void *room;   /* buffer for FOUR rows of the gradient of data, if these are
-                   written past the caches; or NULL */
+  int recompute; /* backward: compute mean and rstd from data */
+  void *part;    /* partial sums for the gradients of gamma and beta over some
+                    rows, initially 0 */
+  double *sums;  /* sums for the gradients of gamma and beta over the rows of a
+                    block */
+  void *buffer;  /* buffer for FOUR rows of the gradient of data, if these are
+                  written past the caches; or NULL */
 } layer_args;
 
 #define NN_EACH "layer_rows.h"
@@ -99,10 +99,10 @@ typedef struct layer_work {
   char *to;          /* result; or NULL */
   char *mean;        /* mean and rstd of all lines */
   char *rstd;
-  char *part;   /* backward, one for each block */
-  double *sums; /* backward, 2*length for each block */
-  char *rooms;  /* backward, if the gradient of data is larger than caches: a
-                   buffer of each block for rows of it */
+  char *part;    /* backward, one for each block */
+  double *sums;  /* backward, 2*length for each block */
+  char *buffers; /* backward, if the gradient of data is larger than caches: a
+                  buffer of each block for rows of it */
 } layer_work;
 
 /* Sets the parts of the state that depend on shapes and parameters. */
@@ -169,9 +169,9 @@ static uint64_t round_up_bytes(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
 
-static char *take_workspace(char **room, int64_t bytes) {
-  char *at = *room;
-  *room += round_up_bytes(bytes);
+static char *take_workspace(char **buffer, int64_t bytes) {
+  char *at = *buffer;
+  *buffer += round_up_bytes(bytes);
   return at;
 }
 
@@ -241,11 +241,11 @@ static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
 
 /* Returns the address of a hidden output during the computation: its own, if it
  * is requested and has the type of the computation. */
-static char *locate_hidden(const layer_work *w, uint32_t index, char *room) {
+static char *locate_hidden(const layer_work *w, uint32_t index, char *buffer) {
   const tn_tensor *out = &w->call->out[index];
   const int direct =
       w->call->req[index] != TN_REQ_NULL && out->dtype == w->mode.compute;
-  return direct ? out->data : room;
+  return direct ? out->data : buffer;
 }
 
 static void write_hidden(const layer_work *w, uint32_t index,
@@ -279,16 +279,16 @@ int32_t nn_layer_norm(const tn_frame *call) {
   }
   nn_wide_operands wide =
       nn_open_wide_operands(call, out->dtype, count_own_bytes(&w, 0));
-  char *room = call->ws[0];
+  char *buffer = call->ws[0];
   const int64_t weight = w.layer_args.e.length * w.bytes;
   w.layer_args.gamma = read_weight(&w, &call->in[NN_LAYER_NORM_IN_GAMMA],
-                                   take_workspace(&room, weight));
+                                   take_workspace(&buffer, weight));
   w.layer_args.beta = read_weight(&w, &call->in[NN_LAYER_NORM_IN_BETA],
-                                  take_workspace(&room, weight));
+                                  take_workspace(&buffer, weight));
   w.mean = locate_hidden(&w, NN_LAYER_NORM_OUT_MEAN,
-                         take_workspace(&room, count_lines(&w) * w.bytes));
+                         take_workspace(&buffer, count_lines(&w) * w.bytes));
   w.rstd = locate_hidden(&w, NN_LAYER_NORM_OUT_RSTD,
-                         take_workspace(&room, count_lines(&w) * w.bytes));
+                         take_workspace(&buffer, count_lines(&w) * w.bytes));
   w.in[0] = nn_widen_input(&wide, &call->in[NN_LAYER_NORM_IN_DATA]);
   w.to = nn_locate_wide_output(&wide, out, call->req[NN_LAYER_NORM_OUT_OUT]);
   const int32_t code =
@@ -311,8 +311,8 @@ static const nn_loops *find_loops(const layer_work *w) {
   static const nn_loops stream = NN_LOOPS(stream_row_gradients);
   const int fits = (uintptr_t)w->to % NN_WRITER_LINE == 0 &&
                    w->layer_args.e.length * w->bytes % NN_WRITER_LINE == 0;
-  return w->rooms && w->to && !w->layer_args.again && fits ? &stream
-                                                           : back_loops;
+  return w->buffers && w->to && !w->layer_args.recompute && fits ? &stream
+                                                                 : back_loops;
 }
 
 static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
@@ -324,7 +324,8 @@ static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
     layer_args own = w->layer_args;
     own.part = w->part + b * n * w->bytes;
     own.sums = w->sums + b * n;
-    if (w->rooms) own.room = w->rooms + (uint64_t)b * count_row_buffer_bytes(w);
+    if (w->buffers)
+      own.buffer = w->buffers + (uint64_t)b * count_row_buffer_bytes(w);
     memset(own.part, 0, (size_t)(n * w->bytes));
     memset(own.sums, 0, (size_t)n * sizeof *own.sums);
     run_units(w, loops, &own, first, last < w->units ? last : w->units);
@@ -359,22 +360,22 @@ int32_t nn_layer_norm_backward(const tn_frame *call) {
   const int64_t length = w.layer_args.e.length;
   nn_wide_operands wide = nn_open_wide_operands(call, find_data(call)->dtype,
                                                 count_own_bytes(&w, 1));
-  char *room = call->ws[0];
+  char *buffer = call->ws[0];
   w.layer_args.gamma =
       read_weight(&w, &call->in[NN_LAYER_NORM_BACKWARD_IN_GAMMA],
-                  take_workspace(&room, length * w.bytes));
-  (void)take_workspace(&room, length * w.bytes);
-  w.part = take_workspace(&room, w.blocks * 2 * length * w.bytes);
+                  take_workspace(&buffer, length * w.bytes));
+  (void)take_workspace(&buffer, length * w.bytes);
+  w.part = take_workspace(&buffer, w.blocks * 2 * length * w.bytes);
   w.sums = (double *)(void *)take_workspace(
-      &room, w.blocks * 2 * length * (int64_t)sizeof(double));
-  if (count_row_buffer_bytes(&w) > 0) w.rooms = room;
-  w.layer_args.again = !data->data || data->dtype != w.mode.compute;
+      &buffer, w.blocks * 2 * length * (int64_t)sizeof(double));
+  if (count_row_buffer_bytes(&w) > 0) w.buffers = buffer;
+  w.layer_args.recompute = !data->data || data->dtype != w.mode.compute;
   w.mean = call->in[NN_LAYER_NORM_BACKWARD_OUT_MEAN].data;
   w.rstd = call->in[NN_LAYER_NORM_BACKWARD_OUT_RSTD].data;
   w.in[0] = nn_widen_input(&wide, find_data(call));
   w.in[1] = data->data ? nn_widen_input(&wide, data) : w.in[0];
   w.to = nn_locate_wide_output(&wide, to, call->req[NN_LAYER_NORM_IN_DATA]);
-  if (w.layer_args.again) w.mean = w.rstd = NULL;
+  if (w.layer_args.recompute) w.mean = w.rstd = NULL;
   const int32_t code =
       nn_run_parallel(call, w.blocks, w.each * w.cost, backward_slice, &w);
   if (code != TN_OK) return code;

@@ -169,10 +169,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     if (line.end > 0) rstd = nn_layer_load_moment<C>(a.at[RSTD], line.number);
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
-      const C head =
+      const C out_gradient =
           nn_load_element<T>(a.at[HEAD], i) * nn_layer_read_gamma<T>(a, k);
-      sum += head;
-      moment += head * (nn_load_element<T>(a.at[DATA], i) - mean);
+      sum += out_gradient;
+      moment += out_gradient * (nn_load_element<T>(a.at[DATA], i) - mean);
     }
     const C shift =
         tn_cuda_reduce(part, sum, tn_cuda_plus(), v.lines.lanes) / n;
@@ -181,10 +181,11 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         rstd;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
-      const C head =
+      const C out_gradient =
           nn_load_element<T>(a.at[HEAD], i) * nn_layer_read_gamma<T>(a, k);
       const C d = nn_load_element<T>(a.at[DATA], i) - mean;
-      nn_store_element<T>(a.at[OUT], i, (head - shift - d * slope) * rstd);
+      nn_store_element<T>(a.at[OUT], i,
+                          (out_gradient - shift - d * slope) * rstd);
     }
   }
 }
@@ -216,14 +217,14 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   for (int64_t g = blockIdx.x; g < nn_count_row_blocks(v.rows);
        g += gridDim.x) {
     const nn_row row = nn_locate_row<S>(v.rows, g);
-    nn_pack<C, S::size> head[S::packs], x[S::packs];
+    nn_pack<C, S::size> out_gradient[S::packs], x[S::packs];
     C mean = 0, rstd = 0, sum = 0, moment = 0;
-    nn_load_row<T, S>(a.at[HEAD], row, (C)0, head);
+    nn_load_row<T, S>(a.at[HEAD], row, (C)0, out_gradient);
     nn_load_row<T, S>(a.at[DATA], row, (C)0, x);
     if (row.end > 0) mean = nn_layer_load_moment<C>(a.at[MEAN], row.number);
     if (row.end > 0) rstd = nn_layer_load_moment<C>(a.at[RSTD], row.number);
-    nn_layer_multiply_gamma<T, S>(a, row, head);
-    nn_visit_two_rows<S>(head, x, [&](C &h, C &e) {
+    nn_layer_multiply_gamma<T, S>(a, row, out_gradient);
+    nn_visit_two_rows<S>(out_gradient, x, [&](C &h, C &e) {
       e -= mean;
       sum += h;
       moment += h * e;
@@ -231,16 +232,17 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const C shift = nn_reduce_row<S>(part, sum, tn_cuda_plus(), row) / n;
     const C slope =
         nn_reduce_row<S>(part, moment, tn_cuda_plus(), row) / n * rstd * rstd;
-    nn_visit_two_rows<S>(
-        head, x, [&](C &h, C &e) { h = (h - shift - e * slope) * rstd; });
-    nn_store_row<T, S>(a.at[OUT], row, head);
+    nn_visit_two_rows<S>(out_gradient, x, [&](C &h, C &e) {
+      h = (h - shift - e * slope) * rstd;
+    });
+    nn_store_row<T, S>(a.at[OUT], row, out_gradient);
   }
 }
 
 /* An output gradient, and the normalised element (x - mean) * rstd. */
 template <class C>
 struct nn_layer_operands {
-  C head;
+  C out_gradient;
   C normal;
 };
 
@@ -270,12 +272,13 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
           return term;
         },
         [&](int64_t, const nn_layer_operands<C> &term) {
-          by_beta += term.head;
-          by_gamma += term.head * term.normal;
+          by_beta += term.out_gradient;
+          by_gamma += term.out_gradient * term.normal;
         });
     const nn_sum_pair both = {(double)by_gamma, (double)by_beta};
-    nn_store_sums(a.at[SUMS], p, part,
-                  tn_cuda_reduce(folded, both, nn_add_sum_pairs(), p.lanes));
+    nn_store_piece_sums(
+        a.at[SUMS], p, part,
+        tn_cuda_reduce(folded, both, nn_add_sum_pairs(), p.lanes));
   }
 }
 
@@ -373,11 +376,11 @@ static int32_t nn_layer_recompute_moments(const tn_frame *call,
                                           nn_layer_arrays *a,
                                           cudaStream_t stream) {
   const int64_t n = nn_layer_count_lines(v);
-  char *room = (char *)call->ws[0] + nn_count_sum_bytes(v.places);
+  char *memory = (char *)call->ws[0] + nn_count_sum_bytes(v.places);
   nn_layer_arrays own = {};
   own.at[DATA] = a->at[DATA];
-  own.at[MEAN] = tn_cuda_room(room, TN_F32, n);
-  own.at[RSTD] = tn_cuda_room(room + n * (int64_t)sizeof(float), TN_F32, n);
+  own.at[MEAN] = tn_cuda_room(memory, TN_F32, n);
+  own.at[RSTD] = tn_cuda_room(memory + n * (int64_t)sizeof(float), TN_F32, n);
   a->at[MEAN] = own.at[MEAN];
   a->at[RSTD] = own.at[RSTD];
   return nn_layer_launch_forward<T>(call, v, own, stream);

@@ -84,18 +84,18 @@ typedef struct NAME(row_coefficients) {
 
 /* Computes `shift` and `slope` of a row from its mean and rstd: from the means
  * of g*gamma, and of its products with x - mean. Prefetches the next row if
- * `ahead`. */
+ * `prefetches`. */
 BODY void NAME(find_coefficients)(const layer_args *l, const REAL *g,
                                   const REAL *x, NAME(row_coefficients) * s,
-                                  const int ahead) {
+                                  const int prefetches) {
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma;
   const REAL mean = s->mean;
   REAL sums[2];
 /* Prefetches the next row in small steps: at once it would be too much. */
-#define TERM(i)                                       \
-  (ahead ? __builtin_prefetch(g + n + (i)) : (void)0, \
-   ahead ? __builtin_prefetch(x + n + (i)) : (void)0, \
+#define TERM(i)                                            \
+  (prefetches ? __builtin_prefetch(g + n + (i)) : (void)0, \
+   prefetches ? __builtin_prefetch(x + n + (i)) : (void)0, \
    NN_VECTOR(g + (i)) * NN_VECTOR(gamma + (i)))
 #define LAST(i) (g[i] * gamma[i])
   NN_SUMS(n, TERM, LAST);
@@ -139,28 +139,28 @@ BODY void NAME(write_four_gradients)(const layer_args *l, const REAL *g,
   for (; i + NAME(lanes) <= n; i += NAME(lanes)) {
     const NAME(vector) factor = NN_VECTOR(gamma + i);
     NAME(vector) one = NN_VECTOR(by_gamma + i), two = NN_VECTOR(by_beta + i);
-    for (int k = 4; l->room && k < 8; ++k) {
+    for (int k = 4; l->buffer && k < 8; ++k) {
       __builtin_prefetch(g + k * n + i, 0, 2);
       __builtin_prefetch(x + k * n + i, 0, 2);
     }
     for (int k = 0; k < 4; ++k) {
-      const NAME(vector) head = NN_VECTOR(g + k * n + i);
+      const NAME(vector) out_gradient = NN_VECTOR(g + k * n + i);
       const NAME(vector) d = NN_VECTOR(x + k * n + i) - s[k].mean;
-      one += head * (d * s[k].rstd);
-      two += head;
+      one += out_gradient * (d * s[k].rstd);
+      two += out_gradient;
       *(NAME(vector) *)(void *)(to + k * n + i) =
-          (head * factor - s[k].shift - d * s[k].slope) * s[k].rstd;
+          (out_gradient * factor - s[k].shift - d * s[k].slope) * s[k].rstd;
     }
     *(NAME(vector) *)(void *)(by_gamma + i) = one;
     *(NAME(vector) *)(void *)(by_beta + i) = two;
   }
   for (; i < n; ++i)
     for (int k = 0; k < 4; ++k) {
-      const REAL head = g[k * n + i], d = x[k * n + i] - s[k].mean;
-      by_gamma[i] += head * (d * s[k].rstd);
-      by_beta[i] += head;
+      const REAL out_gradient = g[k * n + i], d = x[k * n + i] - s[k].mean;
+      by_gamma[i] += out_gradient * (d * s[k].rstd);
+      by_beta[i] += out_gradient;
       to[k * n + i] =
-          (head * gamma[i] - s[k].shift - d * s[k].slope) * s[k].rstd;
+          (out_gradient * gamma[i] - s[k].shift - d * s[k].slope) * s[k].rstd;
     }
 }
 
@@ -177,7 +177,7 @@ LOOP(write_row_gradients) {
   const layer_args *l = params;
   const int64_t n = l->e.length;
   nn_writer writer =
-      nn_writer_open(block->out, block->out ? l->room : NULL, l->level);
+      nn_writer_open(block->out, block->out ? l->buffer : NULL, l->level);
   for (int64_t r = 0; r < block->n;) {
     const REAL *g = (const REAL *)block->in[0] + r * n;
     const REAL *x = (const REAL *)block->in[1] + r * n;
@@ -185,13 +185,13 @@ LOOP(write_row_gradients) {
     const int rows = to && block->n - r >= FOUR ? FOUR : 1;
     NAME(row_coefficients) s[FOUR] = {{0, 0, 0, 0}};
     for (int k = 0; k < rows; ++k) {
-      if (l->again) {
+      if (l->recompute) {
         NAME(measure_row)(l, x + k * n, &s[k].mean, &s[k].rstd);
       } else {
         s[k].mean = ((const REAL *)block->in[2])[r + k];
         s[k].rstd = ((const REAL *)block->in[3])[r + k];
       }
-      if (to && l->room)
+      if (to && l->buffer)
         NAME(find_coefficients)(l, g + k * n, x + k * n, &s[k], 1);
       else if (to)
         NAME(find_coefficients)(l, g + k * n, x + k * n, &s[k], 0);
@@ -225,14 +225,15 @@ BODY void NAME(stream_columns)(const layer_args *l, const REAL *g,
     for (int v = 0; v < vectors; ++v) {
       const int64_t at = k * n + i + L * v;
       const NAME(vector) factor = NN_VECTOR(gamma + L * v);
-      const NAME(vector) head = NN_VECTOR(g + at);
+      const NAME(vector) out_gradient = NN_VECTOR(g + at);
       const NAME(vector) d = NN_VECTOR(x + at) - s[k].mean;
       __builtin_prefetch(g + at + FOUR * n, 0, 2);
       __builtin_prefetch(x + at + FOUR * n, 0, 2);
-      one[v] += head * (d * s[k].rstd);
-      two[v] += head;
+      one[v] += out_gradient * (d * s[k].rstd);
+      two[v] += out_gradient;
       NAME(NN_STREAM)
-      (to + at, (head * factor - s[k].shift - d * s[k].slope) * s[k].rstd);
+      (to + at,
+       (out_gradient * factor - s[k].shift - d * s[k].slope) * s[k].rstd);
     }
   for (int v = 0; v < vectors; ++v) {
     *(NAME(vector) *)(void *)(by_gamma + L * v) = one[v];
@@ -285,9 +286,9 @@ BODY void NAME(sum_columns)(const layer_args *l, const tn_kernel_block *block,
   for (int64_t k = 0; k < l->e.length; ++k)
     for (int64_t i = 0; i < block->n; ++i) {
       const int64_t at = k * l->e.inner + i;
-      const REAL head = g[at] * gamma[k];
-      sum[i] += (double)head;
-      moment[i] += (double)(head * (x[at] - mean[i]));
+      const REAL out_gradient = g[at] * gamma[k];
+      sum[i] += (double)out_gradient;
+      moment[i] += (double)(out_gradient * (x[at] - mean[i]));
     }
 }
 
@@ -299,7 +300,7 @@ LOOP(write_column_gradients) {
   REAL product[NN_CHUNK];
   double sum[NN_CHUNK] = {0}, moment[NN_CHUNK] = {0};
   REAL *y = block->out;
-  if (l->again) {
+  if (l->recompute) {
     NAME(measure_columns)(l, x, n, mean, rstd);
   } else {
     memcpy(mean, block->in[2], (size_t)n * sizeof *mean);

@@ -90,7 +90,7 @@ __device__ __forceinline__ nn_compute_type<T> nn_leaky_find_factor(
 /* A pack of output gradients, and the same elements of KEPT. */
 template <class C, int N>
 struct nn_leaky_operands {
-  nn_pack<C, N> head;
+  nn_pack<C, N> out_gradient;
   nn_pack<C, N> kept;
 };
 
@@ -110,8 +110,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       v.n, [&](int64_t i) { return nn_leaky_load_operands<T, N>(a, i); },
       [&](int64_t i, terms &x) {
         for (int k = 0; k < N; ++k)
-          x.head.x[k] *= nn_leaky_find_factor<T>(a, v, i, x.kept.x[k]);
-        nn_store_pack<T, N>(a.at[OUT], i, x.head);
+          x.out_gradient.x[k] *= nn_leaky_find_factor<T>(a, v, i, x.kept.x[k]);
+        nn_store_pack<T, N>(a.at[OUT], i, x.out_gradient);
       });
 }
 
@@ -131,11 +131,11 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         [&](int64_t at) { return nn_leaky_load_operands<T, N>(a, at); },
         [&](int64_t, const nn_leaky_operands<C, N> &x) {
           for (int k = 0; k < N; ++k)
-            if (!(x.kept.x[k] > 0)) sum += x.head.x[k] * x.kept.x[k];
+            if (!(x.kept.x[k] > 0)) sum += x.out_gradient.x[k] * x.kept.x[k];
         });
     const nn_sum_pair all = {
         tn_cuda_reduce(folded, (double)sum, tn_cuda_plus(), c.lanes), 0};
-    nn_store_sums(a.at[SUMS], c, part, all);
+    nn_store_piece_sums(a.at[SUMS], c, part, all);
   }
 }
 

@@ -14,12 +14,12 @@
 typedef struct nn_mapped nn_mapped;
 
 /* A loop: y[i] = value, an expression of x and of the variables that the
- * statement `given` declares from `params`. */
-#define NN_LOOP(name, type, given, value)                                      \
+ * statement `declarations` declares from `params`. */
+#define NN_LOOP(name, type, declarations, value)                               \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const type *at = block->in[0];                                             \
     type *out = block->out;                                                    \
-    given;                                                                     \
+    declarations;                                                              \
     TN_KERNEL_INDEPENDENT                                                      \
     for (int64_t i = 0; i < block->n; ++i) {                                   \
       const type x = at[i];                                                    \
@@ -28,9 +28,9 @@ typedef struct nn_mapped nn_mapped;
   }
 
 /* A body of such a loop. */
-#define NN_FORWARD(name, type, given, value) \
-  NN_LOOP(name, type, given, value)          \
-  TN_KERNEL_LEVELS(name)                     \
+#define NN_FORWARD(name, type, declarations, value) \
+  NN_LOOP(name, type, declarations, value)          \
+  TN_KERNEL_LEVELS(name)                            \
   NN_REGISTERS_##type(name, 1)
 
 /* A body for floats: a function of math.h that has a form of sixteen. */
@@ -56,12 +56,12 @@ typedef struct nn_mapped nn_mapped;
 #endif
 
 /* A body: the gradient of x, in terms of that of y, called g, and y. */
-#define NN_BACKWARD(name, type, given, value)                                  \
+#define NN_BACKWARD(name, type, declarations, value)                           \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const type *grad = block->in[0];                                           \
     const type *at = block->in[1];                                             \
     type *out = block->out;                                                    \
-    given;                                                                     \
+    declarations;                                                              \
     TN_KERNEL_INDEPENDENT                                                      \
     for (int64_t i = 0; i < block->n; ++i) {                                   \
       const type g = grad[i];                                                  \

@@ -24,16 +24,16 @@ uint64_t nn_operands_count_bytes(const tn_frame *call) {
   return bytes;
 }
 
-nn_operands nn_operands_open(const tn_frame *call, void *room) {
+nn_operands nn_operands_open(const tn_frame *call, void *memory) {
   return (nn_operands){.call = call,
                        .dtype = tn_kernel_compute(call->in[0].dtype),
                        .level = tn_kernel_level(call),
-                       .room = room};
+                       .memory = memory};
 }
 
 static void *take_workspace(nn_operands *x, const tn_tensor *tensor) {
-  void *taken = x->room;
-  x->room += count_wide_bytes(tensor);
+  void *taken = x->memory;
+  x->memory += count_wide_bytes(tensor);
   return taken;
 }
 

@@ -14,16 +14,16 @@ typedef struct nn_operands {
   const tn_frame *call;
   tn_dtype dtype;
   uint32_t level; /* level of vector instructions */
-  char *room;
+  char *memory;
 } nn_operands;
 
 /* Bytes of workspace to convert every operand that has elements and another
  * type than the computation; a multiple of 64. [any] */
 uint64_t nn_operands_count_bytes(const tn_frame *call);
 
-/* Starts a call. `room` has nn_operands_count_bytes(call) bytes; it is NULL if
- * that is 0. [worker] */
-nn_operands nn_operands_open(const tn_frame *call, void *room);
+/* Starts a call. `memory` has nn_operands_count_bytes(call) bytes; it is NULL
+ * if that is 0. [worker] */
+nn_operands nn_operands_open(const tn_frame *call, void *memory);
 
 /* Returns the elements of input i in the type of the computation; NULL if it is
  * absent. Call it once for each input. [worker] */

@@ -19,7 +19,7 @@ typedef struct pool3_call pool3_call;
 typedef struct pool3_line {
   int64_t windows;
   const float *out;
-  const float *head;
+  const float *out_gradient;
   const float *from[POOL3_SIDE];
   float *to[2]; /* gradients of the first two lines of data; NULL for a line
                    outside of the image */
@@ -140,10 +140,11 @@ IN_256 __m256 pool3_shift_left_avx2(__m256 v, __m256 next) {
 /* Returns the gradients of windows with x as their largest element, and sets
  * these gradients to 0 in *head, so that only the first such element gets them.
  */
-IN_256 __m256 pool3_take_gradient_avx2(__m256 x, __m256 largest, __m256 *head) {
+IN_256 __m256 pool3_take_gradient_avx2(__m256 x, __m256 largest,
+                                       __m256 *out_gradient) {
   const __m256 hit = _mm256_cmp_ps(x, largest, _CMP_EQ_OQ);
-  const __m256 gets = _mm256_and_ps(hit, *head);
-  *head = _mm256_andnot_ps(hit, *head);
+  const __m256 gets = _mm256_and_ps(hit, *out_gradient);
+  *out_gradient = _mm256_andnot_ps(hit, *out_gradient);
   return gets;
 }
 
@@ -200,11 +201,11 @@ IN_512 __m512 pool3_shift_left_avx512(__m512 v, __m512 next) {
 }
 
 IN_512 __m512 pool3_take_gradient_avx512(__m512 x, __m512 largest,
-                                         __m512 *head) {
+                                         __m512 *out_gradient) {
   const __mmask16 hit = _mm512_cmp_ps_mask(x, largest, _CMP_EQ_OQ);
-  const __m512i all = _mm512_castps_si512(*head);
+  const __m512i all = _mm512_castps_si512(*out_gradient);
   const __m512i gets = _mm512_maskz_mov_epi32(hit, all);
-  *head = _mm512_castsi512_ps(_mm512_xor_si512(all, gets));
+  *out_gradient = _mm512_castsi512_ps(_mm512_xor_si512(all, gets));
   return _mm512_castsi512_ps(gets);
 }
 
@@ -264,26 +265,27 @@ static int pool3_compute_plane(const pool3_call *t, const float *data,
   const nn_window *w = &t->image->pool->window;
   const int64_t n = w->in[2], at = plane * w->out[1] * w->out[2];
   const float *out = (const float *)t->image->out + at;
-  const float *head = (const float *)t->image->head + at;
+  const float *out_gradient = (const float *)t->image->out_gradient + at;
   memset(t->shared, 0,
          (size_t)(t->patches * POOL3_SIDE * t->lanes) * sizeof *t->shared);
   int64_t line = -w->pad[1];
   int nan = 0;
   for (int64_t o = 0; line < w->in[1]; ++o, line += 2) {
-    const int some = o < w->out[1];
-    pool3_line l = {.windows = some ? w->out[2] : 0,
-                    .out = out + (some ? o * w->out[2] : 0),
-                    .head = head + (some ? o * w->out[2] : 0)};
+    const int exists = o < w->out[1];
+    pool3_line l = {
+        .windows = exists ? w->out[2] : 0,
+        .out = out + (exists ? o * w->out[2] : 0),
+        .out_gradient = out_gradient + (exists ? o * w->out[2] : 0)};
     float *to = nn_writer_begin_line(writer);
     int64_t lines = 0;
     for (int64_t k = 0; k < POOL3_SIDE; ++k) {
-      const int there = line + k >= 0 && line + k < w->in[1];
-      l.from[k] = there ? data + (line + k) * n : t->nothing;
-      if (there && k < 2) l.to[k] = to + lines++ * n;
+      const int is_inside = line + k >= 0 && line + k < w->in[1];
+      l.from[k] = is_inside ? data + (line + k) * n : t->nothing;
+      if (is_inside && k < 2) l.to[k] = to + lines++ * n;
     }
-    prefetch_line_f32(data + (line + AHEAD) * n, 2 * n);
+    prefetch_line_f32(data + (line + PREFETCH_DISTANCE) * n, 2 * n);
     prefetch_line_f32(l.out + w->out[1] * w->out[2], w->out[2]);
-    prefetch_line_f32(l.head + w->out[1] * w->out[2], w->out[2]);
+    prefetch_line_f32(l.out_gradient + w->out[1] * w->out[2], w->out[2]);
     nan |= t->windows(t, &l);
     nn_writer_end_line(writer, lines * n * (int64_t)sizeof *to);
   }
@@ -305,10 +307,10 @@ static int pool3_backward(const nn_pool_image *image) {
       .shift = 1 - w->pad[2],
       .columns = w->in[2] - (1 - w->pad[2]),
       .patches = pool3_count_patches(w, lanes),
-      .streams = image->room && w->pad[2] == 1 && at % NN_WRITER_LINE == 0,
+      .streams = image->buffer && w->pad[2] == 1 && at % NN_WRITER_LINE == 0,
       .nothing = image->scratch};
   nn_writer writer =
-      nn_writer_open(image->to, t.streams ? NULL : image->room, image->level);
+      nn_writer_open(image->to, t.streams ? NULL : image->buffer, image->level);
   int nan = 0;
   t.shared = t.nothing + w->in[2];
   for (int64_t i = 0; i < w->in[2]; ++i) t.nothing[i] = NAN;

@@ -35,11 +35,13 @@ IN_REGISTERS POOL3_NAME(pool3_columns)
  * them from *head. */
 IN_REGISTERS POOL3_NAME(pool3_columns)
     POOL3_NAME(pool3_take_gradients)(const POOL3_NAME(pool3_columns) * x,
-                                     POOL3_VECTOR largest, POOL3_VECTOR *head) {
+                                     POOL3_VECTOR largest,
+                                     POOL3_VECTOR *out_gradient) {
   POOL3_NAME(pool3_columns) gets;
-  gets.left = POOL3_NAME(pool3_take_gradient)(x->left, largest, head);
-  gets.middle = POOL3_NAME(pool3_take_gradient)(x->middle, largest, head);
-  gets.right = POOL3_NAME(pool3_take_gradient)(x->right, largest, head);
+  gets.left = POOL3_NAME(pool3_take_gradient)(x->left, largest, out_gradient);
+  gets.middle =
+      POOL3_NAME(pool3_take_gradient)(x->middle, largest, out_gradient);
+  gets.right = POOL3_NAME(pool3_take_gradient)(x->right, largest, out_gradient);
   return gets;
 }
 
@@ -100,13 +102,15 @@ IN_REGISTERS void POOL3_NAME(pool3_compute_gradients)(
   const uint32_t windows = pool3_make_bits(nn_min(n, POOL3_LANES));
   const POOL3_VECTOR largest =
       POOL3_NAME(pool3_load)(l->out + at, windows, nothing);
-  POOL3_VECTOR head = POOL3_NAME(pool3_load)(l->head + at, windows, none);
+  POOL3_VECTOR out_gradient =
+      POOL3_NAME(pool3_load)(l->out_gradient + at, windows, none);
   s->bits = pool3_make_bits(nn_min(columns, 2 * POOL3_LANES));
   s->nan |= POOL3_NAME(pool3_find_nan)(largest) & windows;
   for (int k = 0; k < POOL3_SIDE; ++k) {
     gets[k] = POOL3_NAME(pool3_load_columns)(l->from[k] + t->shift + 2 * at,
                                              s->bits, nothing, &s->before[k]);
-    gets[k] = POOL3_NAME(pool3_take_gradients)(&gets[k], largest, &head);
+    gets[k] =
+        POOL3_NAME(pool3_take_gradients)(&gets[k], largest, &out_gradient);
   }
 }
 

@@ -11,9 +11,9 @@
 #include "writer.h"
 
 enum {
-  LANES = 16,  /* partial results of a line that is one window */
-  GROUP = 3,   /* columns of a window that get their gradients in one loop */
-  AHEAD = 8,   /* lines that are prefetched */
+  LANES = 16, /* number of partial results of a line that is one window */
+  GROUP = 3,  /* columns of a window that get their gradients in one loop */
+  PREFETCH_DISTANCE = 8, /* lines that are prefetched */
   MARGIN = 16, /* elements before and after lines that vectors may read */
   VECTOR = 16  /* lengths of lines of windows are rounded up to it */
 };
@@ -89,7 +89,7 @@ static inline int has_2x2_windows(const nn_pool *p) {
 typedef struct nn_pool_2x2_line {
   const void *data;
   const void *out;
-  const void *head;
+  const void *out_gradient;
   void *to;
   int64_t n;
   int64_t line; /* elements of a line of data */
@@ -105,13 +105,13 @@ static inline int64_t find_next_piece(int64_t at, int64_t n, int64_t length) {
 
 /* Sizes of the buffers for the gradient of the largest, in elements. */
 typedef struct gradient_layout {
-  int64_t windows; /* length of a line of windows */
-  int64_t front;   /* elements of a phase before its first column */
-  int64_t phase;   /* distance from one phase to the next */
-  int64_t columns; /* length of a line of data with all phases */
-  int64_t apart;   /* distance from the gradients for one column of windows to
-                      those for the next column */
-  int64_t rest;    /* size of all buffers except the lines of windows */
+  int64_t windows;         /* length of a line of windows */
+  int64_t front;           /* elements of a phase before its first column */
+  int64_t phase;           /* distance from one phase to the next */
+  int64_t columns;         /* length of a line of data with all phases */
+  int64_t column_distance; /* distance from the gradients for one column of
+                    windows to those for the next column */
+  int64_t rest;            /* size of all buffers except the lines of windows */
 } gradient_layout;
 
 static inline gradient_layout find_gradient_layout(const nn_window *w) {
@@ -122,8 +122,8 @@ static inline gradient_layout find_gradient_layout(const nn_window *w) {
       nn_max((w->in[2] + step - 1) / step, w->kernel[2] / step + l.windows);
   l.phase = (l.front + columns + MARGIN + VECTOR - 1) / VECTOR * VECTOR;
   l.columns = step * l.phase;
-  l.apart = l.windows + 2 * MARGIN;
-  l.rest = 2 * l.columns + GROUP * l.apart;
+  l.column_distance = l.windows + 2 * MARGIN;
+  l.rest = 2 * l.columns + GROUP * l.column_distance;
   return l;
 }
 

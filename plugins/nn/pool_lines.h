@@ -160,7 +160,7 @@ TN_KERNEL_BODY void NAME(prefetch_windows)(const nn_pool_image *image,
                                            const int64_t *at) {
   const nn_window *w = &image->pool->window;
   if (image->data == NULL) return;
-  const int64_t y = find_elements(w, 1, at[1]).end + AHEAD;
+  const int64_t y = find_elements(w, 1, at[1]).end + PREFETCH_DISTANCE;
   const int64_t line = find_elements(w, 0, at[0]).begin * w->in[1] + y;
   NAME(prefetch_line)
   ((const REAL *)image->data + line * w->in[2], w->stride[1] * w->in[2]);
@@ -216,7 +216,7 @@ TN_KERNEL_BODY void NAME(assign_gradients)(const NAME(line_pair) * m,
   for (int t = 0; t < n; ++t) {
     const nn_range x = m->taps[t].inside;
     from[t] = m->data + m->taps[t].at_back;
-    part[t] = m->parts + t * m->lines->apart;
+    part[t] = m->parts + t * m->lines->column_distance;
     begin[t] = (BITS)x.begin;
     length[t] = (BITS)(x.end - x.begin);
   }
@@ -254,12 +254,14 @@ TN_KERNEL_BODY void NAME(assign_some_gradients)(const NAME(line_pair) * m,
  * for n up to GROUP. Columns of one phase are added together, so that each line
  * is written once. */
 TN_KERNEL_BODY void NAME(add_gradients)(const NAME(line_pair) * m, int64_t n,
-                                        int64_t step, REAL *given) {
-  const int64_t apart = m->lines->apart, out = m->lines->windows;
+                                        int64_t step, REAL *line_gradient) {
+  const int64_t column_distance = m->lines->column_distance,
+                out = m->lines->windows;
   for (int64_t t = 0; t < nn_min(n, step); ++t) {
-    const REAL *one = m->parts + t * apart;
-    const REAL *two = one + step * apart - 1, *three = two + step * apart - 1;
-    REAL *to = given + m->taps[t].at_back;
+    const REAL *one = m->parts + t * column_distance;
+    const REAL *two = one + step * column_distance - 1,
+               *three = two + step * column_distance - 1;
+    REAL *to = line_gradient + m->taps[t].at_back;
     if (t + step >= n) {
       memcpy(to, one, (size_t)out * sizeof *to);
     } else if (t + 2 * step >= n) {
@@ -280,7 +282,7 @@ typedef struct NAME(max_work) {
   REAL *out;
   REAL *left;
   REAL *sorted;
-  REAL *given;
+  REAL *line_gradient;
   REAL *parts;
 } NAME(max_work);
 
@@ -292,28 +294,29 @@ TN_KERNEL_BODY void NAME(compute_max_line)(const NAME(max_work) * k, nn_range z,
   const nn_pool_tap *taps = k->image->pool->taps;
   const int64_t n = w->kernel[2], line = k->lines.windows;
   for (int64_t t = 0; t < n; t += GROUP) {
-    const int64_t some = nn_min(n - t, GROUP);
+    const int64_t n_taps = nn_min(n - t, GROUP);
     NAME(line_pair) m = {taps + t, k->sorted, NULL, NULL, k->parts, &k->lines};
     int first = 1;
     for (int64_t i = z.begin; i < z.end; ++i)
       for (int64_t j = y.begin; j < y.end; ++j, first = 0) {
         m.out = k->out + (i * w->out[1] + j) * line;
         m.left = k->left + (i * w->out[1] + j) * line;
-        NAME(assign_some_gradients)(&m, some, first);
+        NAME(assign_some_gradients)(&m, n_taps, first);
       }
     if (n <= GROUP)
-      NAME(add_gradients)(&m, n, w->stride[2], k->given);
+      NAME(add_gradients)(&m, n, w->stride[2], k->line_gradient);
     else
-      for (int64_t e = 0; e < some; ++e) NAME(combine_lines)
-    (k->given + taps[t + e].at_back, k->parts + e * k->lines.apart, line, 0);
+      for (int64_t e = 0; e < n_taps; ++e) NAME(combine_lines)
+    (k->line_gradient + taps[t + e].at_back,
+     k->parts + e * k->lines.column_distance, line, 0);
   }
 }
 
-/* Copies n elements, and zeros after them up to `room` elements. */
+/* Copies n elements, and zeros after them up to `buffer` elements. */
 TN_KERNEL_BODY void NAME(copy_padded)(REAL *to, const REAL *from, int64_t n,
-                                      int64_t room) {
+                                      int64_t buffer) {
   memcpy(to, from, (size_t)n * sizeof *to);
-  for (int64_t o = n; o < room; ++o) to[o] = 0;
+  for (int64_t o = n; o < buffer; ++o) to[o] = 0;
 }
 
 /* Sets the buffers of *k: copies all lines of windows, and clears the others.
@@ -323,19 +326,19 @@ TN_KERNEL_BODY void NAME(begin_max)(const nn_pool_image *image,
   const nn_window *w = &image->pool->window;
   const gradient_layout lines = find_gradient_layout(w);
   const int64_t n = w->out[0] * w->out[1], line = lines.windows;
-  const REAL *out = image->out, *head = image->head;
+  const REAL *out = image->out, *out_gradient = image->out_gradient;
   k->image = image;
   k->lines = lines;
   k->out = image->scratch;
   k->left = k->out + n * line;
   k->sorted = k->left + n * line;
-  k->given = k->sorted + lines.columns;
-  k->parts = k->given + lines.columns + MARGIN;
+  k->line_gradient = k->sorted + lines.columns;
+  k->parts = k->line_gradient + lines.columns + MARGIN;
   memset(k->sorted, 0, (size_t)lines.rest * sizeof *k->sorted);
   for (int64_t j = 0; j < n; ++j) {
     NAME(copy_padded)(k->out + j * line, out + j * w->out[2], w->out[2], line);
     NAME(copy_padded)
-    (k->left + j * line, head + j * w->out[2], w->out[2], line);
+    (k->left + j * line, out_gradient + j * w->out[2], w->out[2], line);
   }
 }
 
@@ -345,7 +348,7 @@ TN_KERNEL_BODY void NAME(backward_max)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const int64_t n = w->in[2], bytes = n * (int64_t)sizeof(REAL);
   const REAL *data = image->data;
-  nn_writer writer = nn_writer_open(image->to, image->room, image->level);
+  nn_writer writer = nn_writer_open(image->to, image->buffer, image->level);
   NAME(max_work) k;
   NAME(begin_max)(image, &k);
   const sorted_layout s = {w->stride[2], k.lines.phase};
@@ -353,14 +356,16 @@ TN_KERNEL_BODY void NAME(backward_max)(const nn_pool_image *image) {
     for (int64_t b = 0; b < w->in[1]; ++b, data += n) {
       const nn_range z = find_windows(w, 0, a), y = find_windows(w, 1, b);
       REAL *to = nn_writer_begin_line(&writer);
-      NAME(prefetch_line)(data + AHEAD * n, n);
-      if (!image->room) NAME(prefetch_output)(to + AHEAD * n, n);
+      NAME(prefetch_line)(data + PREFETCH_DISTANCE * n, n);
+      if (!image->buffer) NAME(prefetch_output)(to + PREFETCH_DISTANCE * n, n);
       if (z.begin < z.end && y.begin < y.end) {
         if (w->kernel[2] > GROUP)
-          memset(k.given, 0, (size_t)k.lines.columns * sizeof *k.given);
+          memset(k.line_gradient, 0,
+                 (size_t)k.lines.columns * sizeof *k.line_gradient);
         NAME(sort_columns)(data, k.sorted + k.lines.front, n, &s);
         NAME(compute_max_line)(&k, z, y);
-        NAME(unsort_columns)(to, k.given + k.lines.front, n, &s, image->add);
+        NAME(unsort_columns)
+        (to, k.line_gradient + k.lines.front, n, &s, image->add);
       } else if (!image->add) {
         memset(to, 0, (size_t)bytes);
       }
@@ -391,11 +396,11 @@ TN_KERNEL_BODY void NAME(distribute_lines)(const nn_pool_image *image,
                                            REAL *lines, REAL *share) {
   const nn_pool *p = image->pool;
   const nn_window *w = &p->window;
-  const REAL *head = image->head;
+  const REAL *out_gradient = image->out_gradient;
   int64_t at[2];
   for (at[0] = 0; at[0] < w->out[0]; ++at[0])
-    for (at[1] = 0; at[1] < w->out[1]; ++at[1], head += w->out[2]) {
-      memcpy(share, head, (size_t)w->out[2] * sizeof *share);
+    for (at[1] = 0; at[1] < w->out[1]; ++at[1], out_gradient += w->out[2]) {
+      memcpy(share, out_gradient, (size_t)w->out[2] * sizeof *share);
       if (p->kind == NN_POOL_AVG) NAME(divide_sums)(p, at, share);
       NAME(distribute_line)(p, share, share + w->out[2], lines);
       lines += count_line_elements(w);
@@ -408,7 +413,7 @@ TN_KERNEL_BODY void NAME(backward_sum)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const int64_t n = w->in[2];
   REAL *lines = image->scratch;
-  nn_writer writer = nn_writer_open(image->to, image->room, image->level);
+  nn_writer writer = nn_writer_open(image->to, image->buffer, image->level);
   NAME(distribute_lines)
   (image, lines, lines + w->out[0] * w->out[1] * count_line_elements(w));
   for (int64_t a = 0; a < w->in[0]; ++a)

@@ -64,7 +64,7 @@ TN_KERNEL_BODY void NAME(pool_2x2)(const nn_pool_image *image) {
   for (int64_t i = 0; i < w->out[0]; ++i, data += w->in[1] * w->in[2])
     for (int64_t j = 0; j < w->out[1]; ++j, to += w->out[2]) {
       const REAL *line = data + 2 * j * w->in[2], *below = line + w->in[2];
-      NAME(prefetch_line)(line + AHEAD * w->in[2], 2 * w->in[2]);
+      NAME(prefetch_line)(line + PREFETCH_DISTANCE * w->in[2], 2 * w->in[2]);
       if (image->pool->kind != NN_POOL_MAX) {
         NAME(sum_2x2_line)(line, below, to, image->pool, image->add);
         continue;
@@ -93,13 +93,13 @@ TN_KERNEL_BODY void NAME(max_2x2_piece_backward)(const nn_pool_2x2_line *p,
                                                  int64_t at, const int64_t n,
                                                  const int add) {
   const REAL *out = (const REAL *)p->out + at;
-  const REAL *head = (const REAL *)p->head + at;
+  const REAL *out_gradient = (const REAL *)p->out_gradient + at;
   const REAL *above = (const REAL *)p->data + 2 * at, *below = above + p->line;
   REAL *to_above = (REAL *)p->to + 2 * at, *to_below = to_above + p->line;
   TN_KERNEL_INDEPENDENT
   TN_KERNEL_ROLLED
   for (int64_t o = 0; o < n; ++o) {
-    REAL left = head[o];
+    REAL left = out_gradient[o];
     const REAL a = NAME(take_gradient)(above[2 * o], out[o], &left);
     const REAL b = NAME(take_gradient)(above[2 * o + 1], out[o], &left);
     const REAL c = NAME(take_gradient)(below[2 * o], out[o], &left);
@@ -142,17 +142,18 @@ TN_KERNEL_BODY void NAME(max_2x2_backward)(const nn_pool_image *image) {
       memset(to + lines * w->in[2], 0,
              (size_t)(plane - lines * w->in[2]) * sizeof *to);
     for (int64_t j = 0; j < w->out[1]; ++j) {
-      const nn_pool_2x2_line some = {
+      const nn_pool_2x2_line line_pair = {
           .data = (const REAL *)image->data + i * plane + 2 * j * w->in[2],
           .out = (const REAL *)image->out + i * n + j * w->out[2],
-          .head = (const REAL *)image->head + i * n + j * w->out[2],
+          .out_gradient =
+              (const REAL *)image->out_gradient + i * n + j * w->out[2],
           .to = to + 2 * j * w->in[2],
           .n = w->out[2],
           .line = w->in[2]};
       if (image->add)
-        NAME(max_2x2_piece_backward)(&some, 0, some.n, 1);
+        NAME(max_2x2_piece_backward)(&line_pair, 0, line_pair.n, 1);
       else
-        NAME(max_2x2_line_backward)(&some);
+        NAME(max_2x2_line_backward)(&line_pair);
     }
   }
 }
@@ -160,12 +161,13 @@ TN_KERNEL_BODY void NAME(max_2x2_backward)(const nn_pool_image *image) {
 /* Writes the gradients of a line of windows to both of its lines of data, for
  * sums or means. A line of data has n elements. */
 TN_KERNEL_BODY void NAME(sum_2x2_line_backward)(const nn_pool *p,
-                                                const REAL *head, REAL *to,
-                                                int64_t n, const int add) {
+                                                const REAL *out_gradient,
+                                                REAL *to, int64_t n,
+                                                const int add) {
   const REAL factor = (REAL)(p->kind == NN_POOL_AVG ? 0.25 : 1);
   TN_KERNEL_INDEPENDENT
   for (int64_t o = 0; o < p->window.out[2]; ++o) {
-    const REAL all = head[o] * factor;
+    const REAL all = out_gradient[o] * factor;
     to[2 * o] = add ? to[2 * o] + all : all;
     to[2 * o + 1] = add ? to[2 * o + 1] + all : all;
     to[n + 2 * o] = add ? to[n + 2 * o] + all : all;
@@ -179,15 +181,15 @@ TN_KERNEL_BODY void NAME(sum_2x2_line_backward)(const nn_pool *p,
 TN_KERNEL_BODY void NAME(sum_2x2_backward)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const int64_t n = w->in[2], bytes = n * (int64_t)sizeof(REAL);
-  const REAL *head = image->head;
-  nn_writer writer = nn_writer_open(image->to, image->room, image->level);
+  const REAL *out_gradient = image->out_gradient;
+  nn_writer writer = nn_writer_open(image->to, image->buffer, image->level);
   for (int64_t i = 0; i < w->out[0]; ++i) {
-    for (int64_t j = 0; j < w->out[1]; ++j, head += w->out[2]) {
+    for (int64_t j = 0; j < w->out[1]; ++j, out_gradient += w->out[2]) {
       REAL *to = nn_writer_begin_line(&writer);
       if (image->add)
-        NAME(sum_2x2_line_backward)(image->pool, head, to, n, 1);
+        NAME(sum_2x2_line_backward)(image->pool, out_gradient, to, n, 1);
       else
-        NAME(sum_2x2_line_backward)(image->pool, head, to, n, 0);
+        NAME(sum_2x2_line_backward)(image->pool, out_gradient, to, n, 0);
       nn_writer_end_line(&writer, 2 * bytes);
     }
     for (int64_t j = 2 * w->out[1]; j < w->in[1]; ++j) {

@@ -35,10 +35,10 @@ static int64_t padded_length(const nn_pooling_params *p, int32_t d, int64_t n) {
  * must contain at least one window. */
 static int64_t count_windows(const nn_pooling_params *p, int32_t d, int64_t n) {
   const int64_t stride = p->stride.v[d];
-  const int64_t room = padded_length(p, d, n) - get_window_length(p, d);
+  const int64_t buffer = padded_length(p, d, n) - get_window_length(p, d);
   if (p->pooling_convention == SAME) return nn_ceil_div(n, stride);
-  return (p->pooling_convention == FULL ? nn_ceil_div(room, stride)
-                                        : room / stride) +
+  return (p->pooling_convention == FULL ? nn_ceil_div(buffer, stride)
+                                        : buffer / stride) +
          1;
 }
 
@@ -196,10 +196,10 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
     image.data = skip_elements(image.data, in, w->bytes);
     image.to = skip_elements(image.to, in, w->bytes);
     image.out = skip_elements(image.out, out, w->bytes);
-    image.head = skip_elements(image.head, out, w->bytes);
+    image.out_gradient = skip_elements(image.out_gradient, out, w->bytes);
     image.scratch = nn_locate_workspace(&w->workspaces, slot);
-    if (w->scratch > 0) image.room = (char *)image.scratch + w->scratch;
-    if (image.head)
+    if (w->scratch > 0) image.buffer = (char *)image.scratch + w->scratch;
+    if (image.out_gradient)
       nn_pool_backward(&image);
     else
       nn_pool_forward(&image);
@@ -222,7 +222,7 @@ static nn_workspaces plan_workspaces(const tn_frame *call,
   const int backward = (call->flags & TN_CALL_BACKWARD) != 0;
   nn_workspaces workspaces = {
       .bytes = nn_pool_count_scratch(pool, bytes, backward),
-      .n = nn_count_workspaces(nn_pool_count_images(call))};
+      .n = nn_choose_workspace_count(nn_pool_count_images(call))};
   if (is_large(call, pool, bytes))
     workspaces.bytes += nn_pool_count_buffer_bytes(pool, bytes);
   return workspaces;
@@ -249,15 +249,16 @@ static int32_t run_images(const tn_frame *call, const nn_operands *x,
   const int64_t size = w.pool.in_size + w.pool.out_size;
   const int64_t images = nn_pool_count_images(call);
   w.workspaces = plan_workspaces(call, &w.pool);
-  char *room = (char *)call->ws[0] + nn_operands_count_bytes(call);
-  w.workspaces.room = room + count_tap_bytes(&w.pool);
+  char *buffer = (char *)call->ws[0] + nn_operands_count_bytes(call);
+  w.workspaces.memory = buffer + count_tap_bytes(&w.pool);
   w.image.add = nn_operands_is_added(x, 0);
   w.image.dtype = x->dtype;
   w.image.level = x->level;
   if (is_large(call, &w.pool, w.bytes) && !w.image.add)
     w.scratch = nn_pool_count_scratch(&w.pool, w.bytes, 1);
-  if (images == 0 || (first->head ? w.pool.in_size : size) == 0) return TN_OK;
-  nn_pool_set_taps(&w.pool, (nn_pool_tap *)(void *)room);
+  if (images == 0 || (first->out_gradient ? w.pool.in_size : size) == 0)
+    return TN_OK;
+  nn_pool_set_taps(&w.pool, (nn_pool_tap *)(void *)buffer);
   return call->host->parallel_for(
       call, images, nn_max(TN_KERNEL_GRAIN / size, 1), run_slice, &w);
 }
@@ -277,7 +278,7 @@ int32_t nn_pooling_cpu_backward(const tn_frame *call) {
   const nn_pool_image first = {
       .data = nn_operands_open_input(&x, NN_POOLING_BACKWARD_IN_DATA),
       .out = nn_operands_open_input(&x, NN_POOLING_BACKWARD_OUT_OUT),
-      .head = nn_operands_open_input(&x, NN_POOLING_BACKWARD_GRAD_OUT),
+      .out_gradient = nn_operands_open_input(&x, NN_POOLING_BACKWARD_GRAD_OUT),
       .to = nn_operands_open_output(&x, NN_POOLING_IN_DATA)};
   const int32_t code = run_images(call, &x, &first);
   nn_operands_close_output(&x, NN_POOLING_IN_DATA, first.to);

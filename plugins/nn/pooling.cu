@@ -144,20 +144,21 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Returns the gradient that window `o`, which is number i, contributes to the
- * element at `place`. All its loads are independent. */
+/* Returns the gradient that one window contributes to the element at `place`.
+ * `o` has the window's indices in its image, i its number among the windows of
+ * all images. All loads are independent. */
 template <class T, class S>
-__device__ __forceinline__ nn_compute_type<T> nn_pool_read_gradient(
+__device__ __forceinline__ nn_compute_type<T> nn_pool_read_window_gradient(
     const nn_pool_arrays &a, const nn_pool_view &v,
     const nn_pool_index<typename S::index> &o, int64_t i,
     typename S::index place) {
   typedef typename S::index I;
   typedef nn_compute_type<T> C;
-  const C head = nn_load_element<T>(a.at[HEAD], i);
+  const C out_gradient = nn_load_element<T>(a.at[HEAD], i);
   if (v.kind == NN_POOL_MAX)
-    return ((const I *)a.at[CHOSEN].data)[i] == place ? head : (C)0;
-  if (v.kind != NN_POOL_AVG) return head;
-  return head / (C)nn_pool_count_elements<S>(v, o);
+    return ((const I *)a.at[CHOSEN].data)[i] == place ? out_gradient : (C)0;
+  if (v.kind != NN_POOL_AVG) return out_gradient;
+  return out_gradient / (C)nn_pool_count_elements<S>(v, o);
 }
 
 /* Returns the range of windows that contain an element. */
@@ -194,7 +195,7 @@ __device__ __forceinline__ nn_compute_type<T> nn_pool_sum_gradients(
   for (o.d[0] = w.begin[0]; o.d[0] < w.end[0]; ++o.d[0])
     for (o.d[1] = w.begin[1]; o.d[1] < w.end[1]; ++o.d[1])
       for (o.d[2] = w.begin[2]; o.d[2] < w.end[2]; ++o.d[2])
-        sum += nn_pool_read_gradient<T, S>(
+        sum += nn_pool_read_window_gradient<T, S>(
             a, v, o, first + nn_pool_join_index<S>(v.by_out, o), place);
   return sum;
 }
@@ -215,7 +216,7 @@ __device__ __forceinline__ nn_compute_type<T> nn_pool_sum_few_gradients(
                                  w.begin[1] + (k >> 1 & 1),
                                  w.begin[2] + (k & 1)}};
     if (o.d[0] < w.end[0] && o.d[1] < w.end[1] && o.d[2] < w.end[2])
-      sum += nn_pool_read_gradient<T, S>(
+      sum += nn_pool_read_window_gradient<T, S>(
           a, v, o, first + nn_pool_join_index<S>(v.by_out, o), place);
   }
   return sum;
@@ -254,8 +255,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         return nn_load_element<T>(a.at[HEAD],
                                   tn_cuda_quotient(i, v.by_in_size));
       },
-      [&](int64_t i, C head) {
-        nn_store_element<T>(a.at[TO], i, head / share);
+      [&](int64_t i, C out_gradient) {
+        nn_store_element<T>(a.at[TO], i, out_gradient / share);
       });
 }
 
@@ -271,7 +272,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
        g += gridDim.x) {
     const nn_line line = nn_locate_line(v.lines, g);
     const bool inside = line.end > 0;
-    const C head = inside ? nn_load_element<T>(a.at[HEAD], line.number) : (C)0;
+    const C out_gradient =
+        inside ? nn_load_element<T>(a.at[HEAD], line.number) : (C)0;
     const C largest =
         inside ? nn_load_element<T>(a.at[OUT], line.number) : (C)0;
     int64_t chosen = v.lines.length;
@@ -283,7 +285,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     }
     chosen = tn_cuda_reduce(part, chosen, tn_cuda_least(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step)
-      nn_store_element<T>(a.at[TO], line.at + k, k == chosen ? head : (C)0);
+      nn_store_element<T>(a.at[TO], line.at + k,
+                          k == chosen ? out_gradient : (C)0);
   }
 }
 

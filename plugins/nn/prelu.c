@@ -8,7 +8,7 @@
 /* Arguments of a loop over one piece of a channel or of several. */
 typedef struct piece_args {
   int64_t runs;
-  int64_t apart;
+  int64_t run_distance;
   const double *gamma;
   double *sums;
 } piece_args;
@@ -60,13 +60,13 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   const prelu_work *w = arg;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t c = i / w->cut.pieces * w->cut.wide, p = i % w->cut.pieces;
-    const nn_channel_piece box = nn_locate_channel_piece(&w->cut, c, p);
-    const int64_t skip = box.first * w->bytes;
+    const nn_channel_piece piece = nn_locate_channel_piece(&w->cut, c, p);
+    const int64_t skip = piece.first * w->bytes;
     const tn_kernel_block block = {
-        .n = box.n,
+        .n = piece.n,
         .out = w->to ? w->to + skip : NULL,
         .in = {w->in[0] + skip, w->in[1] ? w->in[1] + skip : NULL}};
-    const piece_args at = {box.runs, box.apart, w->gamma + c,
+    const piece_args at = {piece.runs, piece.run_distance, w->gamma + c,
                            w->sums ? w->sums + p * w->cut.e.length + c : NULL};
     nn_run_loop(&w->mode, &w->loops[w->cut.wide > 1], &block, &at);
   }
@@ -140,13 +140,13 @@ int32_t nn_prelu_backward(const tn_frame *call) {
   static const nn_loops loops[2] = {NN_LOOPS(write_plane_gradients),
                                     NN_LOOPS(write_column_gradients)};
   const tn_tensor *to = &call->out[NN_LEAKY_RELU_IN_DATA];
-  const tn_tensor *head = &call->in[0];
+  const tn_tensor *out_gradient = &call->in[0];
   prelu_work w = make_work(call, &call->in[BACK_GAMMA]);
-  nn_wide_operands wide =
-      nn_open_wide_operands(call, head->dtype, count_own_bytes(&w.cut, 1));
+  nn_wide_operands wide = nn_open_wide_operands(call, out_gradient->dtype,
+                                                count_own_bytes(&w.cut, 1));
   w.loops = loops;
   w.sums = w.gamma + w.cut.e.length;
-  w.in[0] = nn_widen_input(&wide, head);
+  w.in[0] = nn_widen_input(&wide, out_gradient);
   w.in[1] = nn_widen_input(&wide, &call->in[BACK_KEPT]);
   w.to = nn_locate_wide_output(&wide, to, call->req[NN_LEAKY_RELU_IN_DATA]);
   const int32_t code = nn_run_channel_pieces(call, &w.cut, run_slice, &w);

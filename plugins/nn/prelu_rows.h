@@ -9,8 +9,8 @@ LOOP(scale_plane) {
   const piece_args *p = params;
   const REAL gamma = (REAL)p->gamma[0];
   for (int64_t r = 0; r < p->runs; ++r) {
-    const REAL *x = (const REAL *)block->in[0] + r * p->apart;
-    REAL *y = (REAL *)block->out + r * p->apart;
+    const REAL *x = (const REAL *)block->in[0] + r * p->run_distance;
+    REAL *y = (REAL *)block->out + r * p->run_distance;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < block->n; ++i)
       y[i] = x[i] > 0 ? x[i] : x[i] * gamma;
@@ -22,8 +22,8 @@ LOOP(scale_columns) {
   REAL gamma[NN_CHUNK];
   for (int64_t i = 0; i < block->n; ++i) gamma[i] = (REAL)p->gamma[i];
   for (int64_t r = 0; r < p->runs; ++r) {
-    const REAL *x = (const REAL *)block->in[0] + r * p->apart;
-    REAL *y = (REAL *)block->out + r * p->apart;
+    const REAL *x = (const REAL *)block->in[0] + r * p->run_distance;
+    REAL *y = (REAL *)block->out + r * p->run_distance;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < block->n; ++i)
       y[i] = x[i] > 0 ? x[i] : x[i] * gamma[i];
@@ -38,7 +38,7 @@ LOOP(write_plane_gradients) {
   double sum = 0;
   for (int64_t r = 0; r < p->runs; ++r)
     for (int64_t k = 0; k < block->n; k += NN_CHUNK) {
-      const int64_t at = r * p->apart + k;
+      const int64_t at = r * p->run_distance + k;
       const int64_t n = block->n - k < NN_CHUNK ? block->n - k : NN_CHUNK;
       const REAL *g = (const REAL *)block->in[0] + at;
       const REAL *x = (const REAL *)block->in[1] + at;
@@ -59,11 +59,11 @@ LOOP(write_column_gradients) {
   REAL gamma[NN_CHUNK], sum[NN_CHUNK] = {0};
   for (int64_t i = 0; i < n; ++i) gamma[i] = (REAL)p->gamma[i];
   for (int64_t r = 0; r < p->runs; ++r) {
-    const REAL *g = (const REAL *)block->in[0] + r * p->apart;
-    const REAL *x = (const REAL *)block->in[1] + r * p->apart;
+    const REAL *g = (const REAL *)block->in[0] + r * p->run_distance;
+    const REAL *x = (const REAL *)block->in[1] + r * p->run_distance;
     for (int64_t i = 0; i < n; ++i) sum[i] += x[i] > 0 ? 0 : g[i] * x[i];
     if (!block->out) continue;
-    REAL *y = (REAL *)block->out + r * p->apart;
+    REAL *y = (REAL *)block->out + r * p->run_distance;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? g[i] : g[i] * gamma[i];
   }

@@ -43,9 +43,10 @@ TIMES(multiply_elements_f32, float)
 TIMES(multiply_elements_f64, double)
 
 /* Scales n elements from `at` on, if operands have the type of the computation.
- * Outputs that are not requested use scratch memory. */
-static void run_part(const scaling_work *w, int64_t at, int64_t n,
-                     const uint32_t *word) {
+ * `word` has their random words. Outputs that are not requested use scratch
+ * memory. */
+static void scale_part(const scaling_work *w, int64_t at, int64_t n,
+                       const uint32_t *word) {
   TN_KERNEL_LINED char scratch[2][PART * sizeof(double)];
   const tn_frame *call = w->masked->call;
   tn_kernel_block block = {
@@ -58,9 +59,9 @@ static void run_part(const scaling_work *w, int64_t at, int64_t n,
 }
 
 /* Scales n elements from `at` on, if operands have another type than the
- * computation. */
-static void run_wide_part(const scaling_work *w, int64_t at, int64_t n,
-                          const uint32_t *word) {
+ * computation: they are converted first. `word` has their random words. */
+static void scale_converted_part(const scaling_work *w, int64_t at, int64_t n,
+                                 const uint32_t *word) {
   static const nn_loops times = NN_LOOPS(multiply_elements);
   TN_KERNEL_LINED char x[PART * sizeof(double)], y[PART * sizeof(double)];
   TN_KERNEL_LINED char factor[PART * sizeof(double)];
@@ -94,9 +95,9 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
       tn_philox_words(word, m->call->run->random[0], (uint64_t)at / 4,
                       (n + 3) / 4, w->mode.level);
     if (m->call->in[0].dtype == w->mode.compute)
-      run_part(w, at, n, word);
+      scale_part(w, at, n, word);
     else
-      run_wide_part(w, at, n, word);
+      scale_converted_part(w, at, n, word);
   }
   return TN_OK;
 }

@@ -191,9 +191,9 @@ int32_t nn_softmax_output_through(const tn_frame *call) {
                         .factor = 1};
   if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
   void *to = nn_locate_wide_output(&w, out, call->req[0]);
-  const void *head = nn_widen_input(&w, &call->in[0]);
+  const void *out_gradient = nn_widen_input(&w, &call->in[0]);
   const void *y = nn_widen_input(&w, &call->in[1]);
-  const int32_t code = nn_softmax_compute_gradient(&s, head, y, to);
+  const int32_t code = nn_softmax_compute_gradient(&s, out_gradient, y, to);
   if (code == TN_OK) nn_store_wide_output(&w, out, to);
   return code;
 }

@@ -40,11 +40,12 @@ typedef struct nn_prelu_call {
 } nn_prelu_call;
 
 static inline void nn_make_prelu_call(nn_prelu_call *p, const tn_frame *call) {
-  const tn_tensor *head = &call->in[0], *kept = &call->in[1];
-  const tn_tensor in[] = {*head, *head, *kept, call->in[2], *kept, *kept};
+  const tn_tensor *out_gradient = &call->in[0], *kept = &call->in[1];
+  const tn_tensor in[] = {*out_gradient, *out_gradient, *kept,
+                          call->in[2],   *kept,         *kept};
   memcpy(p->in, in, sizeof in);
   memset(p->in_flags, 0, sizeof p->in_flags);
-  p->out[0] = *head;
+  p->out[0] = *out_gradient;
   p->out[0].data = NULL;
   p->out[1] = call->out[0];
   p->req[0] = TN_REQ_NULL;

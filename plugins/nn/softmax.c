@@ -91,13 +91,14 @@ int32_t nn_softmax_forward(const nn_softmax *s, const void *from, void *to) {
   return run_slices(&w);
 }
 
-int32_t nn_softmax_compute_gradient(const nn_softmax *s, const void *head,
-                                    const void *out, void *to) {
+int32_t nn_softmax_compute_gradient(const nn_softmax *s,
+                                    const void *out_gradient, const void *out,
+                                    void *to) {
   static const nn_loops loops[2] = {NN_LOOPS(write_row_gradients),
                                     NN_LOOPS(write_column_gradients)};
   static const nn_loops stream = NN_LOOPS(stream_row_gradients);
-  softmax_work w = {s, {head, out}, to, &loops[0], &loops[1]};
-  if (!s->is_log && to != head && to != out && is_streamed(s, 3, to))
+  softmax_work w = {s, {out_gradient, out}, to, &loops[0], &loops[1]};
+  if (!s->is_log && to != out_gradient && to != out && is_streamed(s, 3, to))
     w.rows = &stream;
   return run_slices(&w);
 }

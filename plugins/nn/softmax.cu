@@ -22,16 +22,18 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_long_sum<C> own;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
-      const C head = nn_load_element<T>(a.at[HEAD], i);
-      own.add(v.is_log ? head : head * nn_load_element<T>(a.at[OUT], i));
+      const C out_gradient = nn_load_element<T>(a.at[HEAD], i);
+      own.add(v.is_log ? out_gradient
+                       : out_gradient * nn_load_element<T>(a.at[OUT], i));
     }
     const C sum =
         tn_cuda_reduce(part, own.all(), tn_cuda_plus(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
-      const C head = nn_load_element<T>(a.at[HEAD], i),
+      const C out_gradient = nn_load_element<T>(a.at[HEAD], i),
               y = nn_load_element<T>(a.at[OUT], i);
-      const C slope = v.is_log ? head - nn_exp(y) * sum : y * (head - sum);
+      const C slope =
+          v.is_log ? out_gradient - nn_exp(y) * sum : y * (out_gradient - sum);
       nn_store_element<T>(a.at[TO], i, slope * (C)v.factor);
     }
   }
@@ -48,17 +50,17 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   for (int64_t g = blockIdx.x; g < nn_count_row_blocks(v.rows);
        g += gridDim.x) {
     const nn_row row = nn_locate_row<S>(v.rows, g);
-    nn_pack<C, S::size> head[S::packs], y[S::packs];
+    nn_pack<C, S::size> out_gradient[S::packs], y[S::packs];
     C sum = 0;
-    nn_load_row<T, S>(a.at[HEAD], row, (C)0, head);
+    nn_load_row<T, S>(a.at[HEAD], row, (C)0, out_gradient);
     nn_load_row<T, S>(a.at[OUT], row, (C)0, y);
-    nn_visit_two_rows<S>(head, y,
+    nn_visit_two_rows<S>(out_gradient, y,
                          [&](C &h, C e) { sum += v.is_log ? h : h * e; });
     sum = nn_reduce_row<S>(part, sum, tn_cuda_plus(), row);
-    nn_visit_two_rows<S>(head, y, [&](C &h, C e) {
+    nn_visit_two_rows<S>(out_gradient, y, [&](C &h, C e) {
       h = (v.is_log ? h - nn_exp(e) * sum : e * (h - sum)) * factor;
     });
-    nn_store_row<T, S>(a.at[TO], row, head);
+    nn_store_row<T, S>(a.at[TO], row, out_gradient);
   }
 }
 

@@ -19,9 +19,10 @@ typedef struct nn_softmax {
  * parallel_for. [worker] */
 int32_t nn_softmax_forward(const nn_softmax *s, const void *from, void *to);
 
-/* Computes the gradient `to` of the input from the output gradient `head` and
- * the softmax `out`. `to` may be either. [worker] */
-int32_t nn_softmax_compute_gradient(const nn_softmax *s, const void *head,
-                                    const void *out, void *to);
+/* Computes the gradient `to` of the input from the output gradient
+ * `out_gradient` and the softmax `out`. `to` may be either. [worker] */
+int32_t nn_softmax_compute_gradient(const nn_softmax *s,
+                                    const void *out_gradient, const void *out,
+                                    void *to);
 
 #endif /* NN_SOFTMAX_H_ */

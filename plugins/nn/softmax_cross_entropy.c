@@ -12,7 +12,7 @@ typedef struct row_args {
   int64_t classes;
   const int64_t *labels; /* class number of each row; -1: no class */
   double *losses;        /* forward: gets the losses */
-  double head;           /* backward: output gradient */
+  double out_gradient;   /* backward: output gradient */
 } row_args;
 
 #define NN_EACH "cross_rows.h"
@@ -29,7 +29,7 @@ typedef struct cross_work {
   char *norm; /* (row, 2): NULL if they are not known */
   char *to;   /* backward: gradient of data */
   double *losses;
-  double head;
+  double out_gradient;
 } cross_work;
 
 static void read_labels(const cross_work *w, int64_t at, int64_t n,
@@ -52,7 +52,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
     const int64_t n = end - r < CHUNK ? end - r : CHUNK;
     const int64_t skip = r * w->classes * w->bytes;
     const row_args c = {w->classes, labels, w->losses ? w->losses + r : NULL,
-                        w->head};
+                        w->out_gradient};
     const tn_kernel_block block = {
         .n = n,
         .out = w->to ? w->to + skip : NULL,
@@ -134,7 +134,8 @@ int32_t nn_softmax_cross_entropy(const tn_frame *call) {
 int32_t nn_softmax_cross_entropy_backward(const tn_frame *call) {
   static const nn_loops loops = NN_LOOPS(write_gradients);
   const tn_tensor *data = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_IN_DATA];
-  const tn_tensor *head = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_GRAD_OUT];
+  const tn_tensor *out_gradient =
+      &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_GRAD_OUT];
   const tn_tensor *norm = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_OUT_NORM];
   const tn_tensor *to = &call->out[NN_SOFTMAX_CROSS_ENTROPY_IN_DATA];
   if (call->req[NN_SOFTMAX_CROSS_ENTROPY_IN_DATA] == TN_REQ_NULL) return TN_OK;
@@ -144,7 +145,8 @@ int32_t nn_softmax_cross_entropy_backward(const tn_frame *call) {
       nn_open_wide_operands(call, data->dtype, count_own_bytes(&w));
   w.loops = &loops;
   w.label = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_IN_LABEL];
-  tn_kernel_load_dense(&w.head, &f64, head->data, head->dtype, 1);
+  tn_kernel_load_dense(&w.out_gradient, &f64, out_gradient->data,
+                       out_gradient->dtype, 1);
   w.norm = norm->dtype == w.mode.compute ? norm->data : NULL;
   w.x = nn_widen_input(&wide, data);
   w.to = nn_locate_wide_output(&wide, to, TN_REQ_WRITE);

@@ -85,7 +85,7 @@ template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_cross_write_gradients(nn_cross_arrays a, nn_lines v) {
   typedef nn_compute_type<T> C;
-  const C head = nn_load_element<T>(a.at[HEAD], 0);
+  const C out_gradient = nn_load_element<T>(a.at[HEAD], 0);
   for (int64_t g = blockIdx.x; g < nn_count_line_blocks(v); g += gridDim.x) {
     const nn_line line = nn_locate_line(v, g);
     nn_log_norm<C> norm;
@@ -99,10 +99,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const int64_t label = nn_cross_read_label(a, v, line.number);
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const C x = nn_load_element<T>(a.at[DATA], line.at + k);
-      const C slope = nn_exp((x - norm.top) - norm.log) * head;
+      const C slope = nn_exp((x - norm.top) - norm.log) * out_gradient;
       nn_store_element<T>(a.at[OUT], line.at + k,
                           label < 0    ? 0
-                          : k == label ? slope - head
+                          : k == label ? slope - out_gradient
                                        : slope);
     }
   }

@@ -88,12 +88,14 @@ enum {
   IGNORED = -2,     /* no class, and no gradient */
 };
 
-/* The targets, from which the gradient is the difference. */
+/* The target probabilities. The gradient is the difference of softmax and
+ * target, times `factor`. */
 typedef struct targets {
   nn_axis_shape axis_shape;
   const int32_t *chosen; /* class number, NONE or IGNORED of each position */
-  double hit;            /* target of the label's class */
-  double miss; /* target of the other classes, if the label is a class */
+  double label_target;   /* target of the label's class */
+  double
+      other_target; /* target of the other classes, if the label is a class */
   double factor;
 } targets;
 
@@ -122,7 +124,7 @@ typedef struct output_work {
   int64_t bytes; /* bytes of an element */
   const char *from;
   char *to;
-  const char *head; /* gradient of out, or NULL */
+  const char *out_gradient; /* gradient of out, or NULL */
   const tn_tensor *label;
   int is_soft;     /* labels are probabilities */
   targets targets; /* targets without `chosen` */
@@ -158,9 +160,10 @@ static void read_classes(const output_work *w, int64_t at, int64_t n,
  * absent. */
 static void multiply_by_head(const output_work *w, int64_t at, int64_t n) {
   static const nn_loops loops = NN_LOOPS(multiply_elements);
-  if (w->head == NULL) return;
-  const tn_kernel_block block = {
-      .n = n, .out = w->to + at * w->bytes, .in = {w->head + at * w->bytes}};
+  if (w->out_gradient == NULL) return;
+  const tn_kernel_block block = {.n = n,
+                                 .out = w->to + at * w->bytes,
+                                 .in = {w->out_gradient + at * w->bytes}};
   nn_run_loop(&w->mode, &loops, &block, NULL);
 }
 
@@ -225,15 +228,15 @@ static int32_t compute_probability_gradients(void *arg, int64_t begin,
 
 /* Returns the number of labels other than ignore_label, at least 1.
  * Probabilities are never ignored. */
-static double count_valid(const output_work *w) {
+static double count_valid_labels(const output_work *w) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(w->call);
   const int64_t size = w->axis_shape.outer * w->axis_shape.inner;
   int64_t n = w->is_soft ? size : 0;
   double label[CHUNK];
   for (int64_t at = 0; at < size && !w->is_soft; at += CHUNK) {
-    const int64_t some = size - at < CHUNK ? size - at : CHUNK;
-    read_labels(w, at, some, label);
-    for (int64_t i = 0; i < some; ++i) n += label[i] != p->ignore_label;
+    const int64_t n_part = size - at < CHUNK ? size - at : CHUNK;
+    read_labels(w, at, n_part, label);
+    for (int64_t i = 0; i < n_part; ++i) n += label[i] != p->ignore_label;
   }
   return n > 0 ? (double)n : 1;
 }
@@ -243,15 +246,16 @@ static void set_targets(output_work *w) {
   const nn_axis_shape *e = &w->axis_shape;
   double divisor = 1;
   if (p->normalization == NN_SOFTMAX_OUTPUT_NORMALIZATION_VALID)
-    divisor = count_valid(w);
+    divisor = count_valid_labels(w);
   else if (!w->is_soft)
     divisor = (double)(e->inner > 0 ? e->inner : 1);
   if (p->normalization == NN_SOFTMAX_OUTPUT_NORMALIZATION_BATCH)
     divisor *= (double)(e->outer > 0 ? e->outer : 1);
   w->targets = (targets){
       .axis_shape = *e,
-      .hit = e->length > 1 ? 1 - p->smooth_alpha : 1,
-      .miss = e->length > 1 ? p->smooth_alpha / (double)(e->length - 1) : 0,
+      .label_target = e->length > 1 ? 1 - p->smooth_alpha : 1,
+      .other_target =
+          e->length > 1 ? p->smooth_alpha / (double)(e->length - 1) : 0,
       .factor = p->grad_scale / divisor};
 }
 
@@ -308,7 +312,7 @@ static int32_t run_backward(const tn_frame *call) {
   w.from = nn_widen_input(&wide, p);
   w.to = nn_locate_wide_output(&wide, to, TN_REQ_WRITE);
   if (nn_softmax_output_params_of(call)->out_grad)
-    w.head =
+    w.out_gradient =
         nn_widen_input(&wide, &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_GRAD_OUT]);
   const int32_t code = run_gradient(&w);
   if (code == TN_OK) nn_store_wide_output(&wide, to, w.to);

@@ -13,14 +13,15 @@ TN_KERNEL_BODY void NAME(write_column_gradients)(const tn_kernel_block *block,
   const targets *g = params;
   const REAL *p = block->in[0];
   REAL *y = block->out;
-  const REAL hit = (REAL)g->hit, miss = (REAL)g->miss;
+  const REAL label_target = (REAL)g->label_target,
+             other_target = (REAL)g->other_target;
   const REAL factor = (REAL)g->factor;
   for (int64_t k = 0; k < g->axis_shape.length; ++k) {
     const int64_t at = k * g->axis_shape.inner;
     TN_KERNEL_INDEPENDENT
     for (int64_t s = 0; s < block->n; ++s) {
-      const REAL other = g->chosen[s] >= 0 ? miss : 0;
-      const REAL want = g->chosen[s] == k ? hit : other;
+      const REAL other = g->chosen[s] >= 0 ? other_target : 0;
+      const REAL want = g->chosen[s] == k ? label_target : other;
       const REAL slope = (p[at + s] - want) * factor;
       y[at + s] = g->chosen[s] == IGNORED ? 0 : slope;
     }
@@ -38,10 +39,10 @@ TN_KERNEL_BODY void NAME(write_row_gradients)(const tn_kernel_block *block,
     const REAL *p = (const REAL *)block->in[0] + r * classes;
     REAL *y = (REAL *)block->out + r * classes;
     const int64_t chosen = g->chosen[r];
-    const REAL miss = chosen >= 0 ? (REAL)g->miss : 0;
+    const REAL other_target = chosen >= 0 ? (REAL)g->other_target : 0;
     TN_KERNEL_INDEPENDENT
-    for (int64_t i = 0; i < classes; ++i) y[i] = (p[i] - miss) * factor;
-    if (chosen >= 0) y[chosen] = (p[chosen] - (REAL)g->hit) * factor;
+    for (int64_t i = 0; i < classes; ++i) y[i] = (p[i] - other_target) * factor;
+    if (chosen >= 0) y[chosen] = (p[chosen] - (REAL)g->label_target) * factor;
     if (chosen == IGNORED) memset(y, 0, (size_t)classes * sizeof *y);
   }
 }
@@ -64,11 +65,11 @@ NN_LEVELS(NAME(write_soft_gradients))
 /* Multiplies n elements of out by in[0]. */
 TN_KERNEL_BODY void NAME(multiply_elements)(const tn_kernel_block *block,
                                             const void *params) {
-  const REAL *head = block->in[0];
+  const REAL *out_gradient = block->in[0];
   REAL *y = block->out;
   (void)params;
   TN_KERNEL_INDEPENDENT
-  for (int64_t i = 0; i < block->n; ++i) y[i] *= head[i];
+  for (int64_t i = 0; i < block->n; ++i) y[i] *= out_gradient[i];
 }
 NN_LEVELS(NAME(multiply_elements))
 

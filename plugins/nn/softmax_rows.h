@@ -15,7 +15,7 @@ BODY void NAME(flush_sums)(double *all, REAL *sum, int64_t n) {
  * apart. */
 BODY void NAME(compute_lines)(const tn_kernel_block *block,
                               const nn_softmax *s) {
-  const int64_t length = s->axis_shape.length, apart = s->axis_shape.inner;
+  const int64_t length = s->axis_shape.length, distance = s->axis_shape.inner;
   const int64_t n = block->n;
   const REAL factor = (REAL)s->factor;
   const REAL *x = block->in[0];
@@ -27,11 +27,11 @@ BODY void NAME(compute_lines)(const tn_kernel_block *block,
   if (length > SUMMED) memset(all, 0, (size_t)n * sizeof *all);
   for (int64_t k = 1; k < length; ++k)
     for (int64_t i = 0; i < n; ++i) {
-      const REAL v = x[k * apart + i];
+      const REAL v = x[k * distance + i];
       top[i] = v > top[i] ? v : top[i];
     }
   for (int64_t k = 0; k < length; ++k) {
-    const int64_t at = k * apart;
+    const int64_t at = k * distance;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) {
       const REAL d = (x[at + i] - top[i]) * factor;
@@ -47,12 +47,12 @@ BODY void NAME(compute_lines)(const tn_kernel_block *block,
   if (s->is_log) {
     for (int64_t i = 0; i < n; ++i) sum[i] = MATH(log)(sum[i]);
     for (int64_t k = 0; k < length; ++k)
-      for (int64_t i = 0; i < n; ++i) y[k * apart + i] -= sum[i];
+      for (int64_t i = 0; i < n; ++i) y[k * distance + i] -= sum[i];
     return;
   }
   for (int64_t i = 0; i < n; ++i) sum[i] = 1 / sum[i];
   for (int64_t k = 0; k < length; ++k)
-    for (int64_t i = 0; i < n; ++i) y[k * apart + i] *= sum[i];
+    for (int64_t i = 0; i < n; ++i) y[k * distance + i] *= sum[i];
 }
 
 LOOP(compute_columns) {
@@ -164,7 +164,7 @@ LOOP(compute_rows) {
 
 LOOP(write_column_gradients) {
   const nn_softmax *s = params;
-  const int64_t length = s->axis_shape.length, apart = s->axis_shape.inner;
+  const int64_t length = s->axis_shape.length, distance = s->axis_shape.inner;
   const int64_t n = block->n;
   const REAL factor = (REAL)s->factor;
   const REAL *g = block->in[0], *y = block->in[1];
@@ -175,8 +175,8 @@ LOOP(write_column_gradients) {
   if (length > SUMMED) memset(all, 0, (size_t)n * sizeof *all);
   for (int64_t k = 0; k < length; ++k) {
     for (int64_t i = 0; i < n; ++i) {
-      const REAL head = g[k * apart + i];
-      sum[i] += s->is_log ? head : head * y[k * apart + i];
+      const REAL out_gradient = g[k * distance + i];
+      sum[i] += s->is_log ? out_gradient : out_gradient * y[k * distance + i];
     }
     if (length > SUMMED && k % SUMMED == SUMMED - 1)
       NAME(flush_sums)(all, sum, n);
@@ -184,7 +184,7 @@ LOOP(write_column_gradients) {
   for (int64_t i = 0; length > SUMMED && i < n; ++i)
     sum[i] = (REAL)(all[i] + (double)sum[i]);
   for (int64_t k = 0; k < length; ++k) {
-    const int64_t at = k * apart;
+    const int64_t at = k * distance;
     if (s->is_log) {
       TN_KERNEL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)

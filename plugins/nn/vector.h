@@ -35,9 +35,9 @@ typedef REAL NAME(vector_16) __attribute__((vector_size(16), may_alias));
 #endif
 #endif
 
-/* Number of vectors of partial results of a sum or maximum. An addition has the
- * latency of several, so there are several: as many as sixteen registers can
- * hold if vectors are short. */
+/* Number of vectors of partial results of a sum or maximum. An addition takes
+ * as long as several additions that do not wait for each other, so there are
+ * several: as many as sixteen registers can hold if vectors are short. */
 enum { NAME(n_sums) = BYTES == 64 ? 4 : 8 };
 
 /* Prefetches n elements, which need not exist: the next row, between two passes
@@ -149,15 +149,15 @@ BODY REAL NAME(find_largest)(const REAL *x, int64_t n) {
  * f64, because f32 alone would lose digits. The cost is not measurable. */
 #ifndef NN_LONG
 #define NN_LONG 4096
-#define NN_LONG_SUM(result, n, part)                        \
-  do {                                                      \
-    double whole = 0;                                       \
-    for (int64_t at = 0; at < (n); at += NN_LONG) {         \
-      const int64_t left = (n)-at;                          \
-      const int64_t some = left < NN_LONG ? left : NN_LONG; \
-      whole += (double)(part);                              \
-    }                                                       \
-    (result) = (REAL)whole;                                 \
+#define NN_LONG_SUM(result, n, part)                          \
+  do {                                                        \
+    double whole = 0;                                         \
+    for (int64_t at = 0; at < (n); at += NN_LONG) {           \
+      const int64_t left = (n)-at;                            \
+      const int64_t n_part = left < NN_LONG ? left : NN_LONG; \
+      whole += (double)(part);                                \
+    }                                                         \
+    (result) = (REAL)whole;                                   \
   } while (0)
 #endif
 
@@ -174,7 +174,7 @@ BODY REAL NAME(sum_part)(const REAL *x, int64_t n) {
 BODY REAL NAME(sum_row)(const REAL *x, int64_t n) {
   REAL all;
   if (n <= NN_LONG) return NAME(sum_part)(x, n);
-  NN_LONG_SUM(all, n, NAME(sum_part)(x + at, some));
+  NN_LONG_SUM(all, n, NAME(sum_part)(x + at, n_part));
   return all;
 }
 
@@ -191,7 +191,7 @@ BODY REAL NAME(dot_part)(const REAL *x, const REAL *y, int64_t n) {
 BODY REAL NAME(dot_rows)(const REAL *x, const REAL *y, int64_t n) {
   REAL all;
   if (n <= NN_LONG) return NAME(dot_part)(x, y, n);
-  NN_LONG_SUM(all, n, NAME(dot_part)(x + at, y + at, some));
+  NN_LONG_SUM(all, n, NAME(dot_part)(x + at, y + at, n_part));
   return all;
 }
 
@@ -221,7 +221,7 @@ BODY REAL NAME(exp_row)(const REAL *x, REAL *y, int64_t n, REAL top,
                         REAL factor) {
   REAL all;
   if (n <= NN_LONG) return NAME(exp_part)(x, y, n, top, factor);
-  NN_LONG_SUM(all, n, NAME(exp_part)(x + at, y + at, some, top, factor));
+  NN_LONG_SUM(all, n, NAME(exp_part)(x + at, y + at, n_part, top, factor));
   return all;
 }
 
@@ -231,8 +231,8 @@ BODY REAL NAME(sum_exp)(const REAL *x, int64_t n, REAL top, REAL factor) {
   REAL power[NN_CHUNK];
   double sum = 0;
   for (int64_t at = 0; at < n; at += NN_CHUNK) {
-    const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
-    sum += (double)NAME(exp_part)(x + at, power, some, top, factor);
+    const int64_t n_part = n - at < NN_CHUNK ? n - at : NN_CHUNK;
+    sum += (double)NAME(exp_part)(x + at, power, n_part, top, factor);
   }
   return (REAL)sum;
 }

@@ -10,17 +10,19 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { NN_MAX_WORKSPACES = 16 }; /* largest number of threads in such a loop */
+/* Largest number of workspaces of a loop. A loop has no more threads. */
+enum { NN_MAX_WORKSPACES = 16 };
 
 typedef struct nn_workspaces {
-  char *room;
-  uint64_t bytes; /* bytes of one workspace */
-  uint32_t n;
+  char *memory;          /* memory of all workspaces */
+  uint64_t bytes;        /* bytes of one workspace */
+  uint32_t n;            /* number of workspaces */
   _Atomic uint32_t busy; /* a bit for each workspace in use */
 } nn_workspaces;
 
-/* Number of workspaces that `slices` slices can use, at least 1. [any] */
-static inline uint32_t nn_count_workspaces(int64_t slices) {
+/* Returns the number of workspaces for a parallel loop of `slices` slices: one
+ * for each slice, but at least 1 and at most NN_MAX_WORKSPACES. [any] */
+static inline uint32_t nn_choose_workspace_count(int64_t slices) {
   if (slices < 1) return 1;
   return slices < NN_MAX_WORKSPACES ? (uint32_t)slices : NN_MAX_WORKSPACES;
 }
@@ -52,7 +54,7 @@ static inline void nn_release_workspace(nn_workspaces *workspaces,
 
 static inline char *nn_locate_workspace(const nn_workspaces *workspaces,
                                         uint32_t slot) {
-  return workspaces->room + slot * workspaces->bytes;
+  return workspaces->memory + slot * workspaces->bytes;
 }
 
 #endif /* NN_WORKSPACES_H_ */

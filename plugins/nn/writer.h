@@ -19,8 +19,8 @@ enum { NN_WRITER_CHUNK = 2048, NN_WRITER_LINE = 64 };
 #define NN_WRITER_LARGE (32 << 20)
 
 typedef struct nn_writer {
-  char *to;     /* destination of the bytes in `room` */
-  char *room;   /* buffer; NULL: lines are composed at their destination */
+  char *to;     /* destination of the bytes in `buffer` */
+  char *buffer; /* buffer; NULL: lines are composed at their destination */
   int64_t used; /* bytes of the buffer in use */
   int64_t skip; /* unused bytes at the start of the buffer, before the
                    destination */
@@ -34,23 +34,23 @@ static inline uint64_t nn_writer_count_bytes(int64_t line) {
   return (uint64_t)all / NN_WRITER_LINE * NN_WRITER_LINE;
 }
 
-/* Starts writing at `to`; past the caches if `room` is a buffer. `level` is the
- * level of the call. [worker] */
-static inline nn_writer nn_writer_open(void *to, void *room, uint32_t level) {
+/* Starts writing at `to`; past the caches if `buffer` is a buffer. `level` is
+ * the level of the call. [worker] */
+static inline nn_writer nn_writer_open(void *to, void *buffer, uint32_t level) {
   nn_writer w = {.to = to, .wide = level == TN_KERNEL_N_LEVELS - 1};
 #if defined(TN_KERNEL_AVX2)
-  w.room = room;
-  w.skip = w.used = room ? (int64_t)((uintptr_t)to % NN_WRITER_LINE) : 0;
+  w.buffer = buffer;
+  w.skip = w.used = buffer ? (int64_t)((uintptr_t)to % NN_WRITER_LINE) : 0;
   if (w.skip > 0) w.to -= w.skip;
 #else
-  (void)room;
+  (void)buffer;
 #endif
   return w;
 }
 
 /* Returns the address at which the caller composes the next line. */
 static inline void *nn_writer_begin_line(const nn_writer *w) {
-  return w->room ? w->room + w->used : w->to;
+  return w->buffer ? w->buffer + w->used : w->to;
 }
 
 #if defined(TN_KERNEL_AVX2)
@@ -68,14 +68,14 @@ static inline void nn_writer_stream(const nn_writer *w, int64_t at,
                                     int64_t end) {
 #if defined(TN_KERNEL_AVX2)
   if (w->wide) {
-    nn_writer_stream_avx512(w->to + at, w->room + at, end - at);
+    nn_writer_stream_avx512(w->to + at, w->buffer + at, end - at);
     return;
   }
   for (; at < end; at += 16)
     _mm_stream_si128((__m128i *)(void *)(w->to + at),
-                     _mm_load_si128((const __m128i *)(void *)(w->room + at)));
+                     _mm_load_si128((const __m128i *)(void *)(w->buffer + at)));
 #else
-  memcpy(w->to + at, w->room + at, (size_t)(end - at));
+  memcpy(w->to + at, w->buffer + at, (size_t)(end - at));
 #endif
 }
 
@@ -87,10 +87,10 @@ static inline void nn_writer_flush(nn_writer *w) {
   if (end == 0) return;
   if (w->skip > 0) {
     at = NN_WRITER_LINE;
-    memcpy(w->to + w->skip, w->room + w->skip, (size_t)(at - w->skip));
+    memcpy(w->to + w->skip, w->buffer + w->skip, (size_t)(at - w->skip));
   }
   nn_writer_stream(w, at, end);
-  memcpy(w->room, w->room + end, NN_WRITER_LINE);
+  memcpy(w->buffer, w->buffer + end, NN_WRITER_LINE);
   w->to += end;
   w->used -= end;
   w->skip = 0;
@@ -98,7 +98,7 @@ static inline void nn_writer_flush(nn_writer *w) {
 
 /* Ends a line that has `bytes` bytes. */
 static inline void nn_writer_end_line(nn_writer *w, int64_t bytes) {
-  if (!w->room) {
+  if (!w->buffer) {
     w->to += bytes;
     return;
   }
@@ -109,9 +109,9 @@ static inline void nn_writer_end_line(nn_writer *w, int64_t bytes) {
 /* Writes the rest of the buffer. Other threads see the lines when the call is
  * complete. */
 static inline void nn_writer_close(nn_writer *w) {
-  if (!w->room) return;
+  if (!w->buffer) return;
   nn_writer_flush(w);
-  memcpy(w->to + w->skip, w->room + w->skip, (size_t)(w->used - w->skip));
+  memcpy(w->to + w->skip, w->buffer + w->skip, (size_t)(w->used - w->skip));
 #if defined(TN_KERNEL_AVX2)
   _mm_sfence();
 #endif

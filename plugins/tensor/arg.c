@@ -38,7 +38,7 @@ FIND(find_i64, int64_t, int64_t)
  * rows [1, n) of params remain. */
 typedef struct ranks {
   int64_t n;
-  int64_t apart;
+  int64_t row_distance;
   int64_t first; /* number of row 0 */
   void *places;
 } ranks;
@@ -49,7 +49,7 @@ typedef struct ranks {
     const type *x = (const type *)block->in[0];                                \
     type *best = (type *)block->out;                                           \
     place *at = (place *)rows->places;                                         \
-    for (int64_t r = 0; r < rows->n; ++r, x += rows->apart) {                  \
+    for (int64_t r = 0; r < rows->n; ++r, x += rows->row_distance) {           \
       const place row = (place)(rows->first + r);                              \
       TN_KERNEL_INDEPENDENT                                                    \
       for (int64_t j = 0; j < block->n; ++j) {                                 \
@@ -69,37 +69,37 @@ COLUMN(least_f32, float, int32_t, <)
 COLUMN(least_f64, double, int64_t, <)
 COLUMN(least_i64, int64_t, int64_t, <)
 
-/* The loops of an operator. */
-typedef struct wanted {
+/* A search for the largest or the least element: its loops. */
+typedef struct extreme_search {
   const reduce_op *op;
   int least;
   tn_kernel_bodies f32, f64, i64; /* columns */
-} wanted;
+} extreme_search;
 
-static const wanted largest = {.op = &reduce_max,
-                               .f32 = TN_KERNEL_BODIES(most_f32),
-                               .f64 = TN_KERNEL_BODIES(most_f64),
-                               .i64 = TN_KERNEL_BODIES(most_i64)};
-static const wanted smallest = {.op = &reduce_min,
-                                .least = 1,
-                                .f32 = TN_KERNEL_BODIES(least_f32),
-                                .f64 = TN_KERNEL_BODIES(least_f64),
-                                .i64 = TN_KERNEL_BODIES(least_i64)};
+static const extreme_search largest = {.op = &reduce_max,
+                                       .f32 = TN_KERNEL_BODIES(most_f32),
+                                       .f64 = TN_KERNEL_BODIES(most_f64),
+                                       .i64 = TN_KERNEL_BODIES(most_i64)};
+static const extreme_search smallest = {.op = &reduce_min,
+                                        .least = 1,
+                                        .f32 = TN_KERNEL_BODIES(least_f32),
+                                        .f64 = TN_KERNEL_BODIES(least_f64),
+                                        .i64 = TN_KERNEL_BODIES(least_i64)};
 
 /* ------------------------------------------------------------------- tasks */
 
-/* The best of some elements: a record, and its place in the line. */
-typedef struct found {
+/* The best element so far: its value as a record, and its place in the line. */
+typedef struct candidate {
   uint64_t value;
   int64_t place;
-} found;
+} candidate;
 
 /* A call. `direct` are loops over elements in their own type, NULL if they must
  * be converted first. */
 typedef struct task {
   const tn_frame *call;
-  const wanted *want;
-  reduce_cut cut;
+  const extreme_search *search;
+  reduce_column_plan cut;
   tn_kernel_mode mode;
   int direct; /* elements have the type of the loops */
   int64_t bytes;
@@ -115,27 +115,28 @@ static int64_t count_pieces(int64_t lines, int64_t n) {
   return lines >= MANY ? 1 : (n + PIECE - 1) / PIECE;
 }
 
-static void init_task(task *t, const tn_frame *call, const wanted *want) {
+static void init_task(task *t, const tn_frame *call,
+                      const extreme_search *search) {
   static const tn_kernel_bodies find_f[] = {TN_KERNEL_BODIES(find_f32)},
                                 find_d[] = {TN_KERNEL_BODIES(find_f64)},
                                 find_i[] = {TN_KERNEL_BODIES(find_i64)};
   const tn_dtype dtype = call->in[0].dtype, own = tn_kernel_compute(dtype);
   const int whole = own == TN_I32 || own == TN_I64, single = dtype == TN_F32;
   const uint32_t level = tn_kernel_level(call);
-  const reduce_loops *loops = single  ? &want->op->f32
-                              : whole ? &want->op->i64
-                                      : &want->op->f64;
+  const reduce_loops *loops = single  ? &search->op->f32
+                              : whole ? &search->op->i64
+                                      : &search->op->f64;
   t->call = call;
-  t->want = want;
+  t->search = search;
   t->mode.compute = single ? TN_F32 : whole ? TN_I64 : TN_F64;
   t->mode.level = level;
   t->direct = dtype == t->mode.compute;
   t->bytes = tn_dtype_bytes(dtype);
   t->line = tn_kernel_body_at(&loops->line, level);
   t->find = tn_kernel_body_at(single ? find_f : whole ? find_i : find_d, level);
-  t->column = tn_kernel_body_at(single  ? &want->f32
-                                : whole ? &want->i64
-                                        : &want->f64,
+  t->column = tn_kernel_body_at(single  ? &search->f32
+                                : whole ? &search->i64
+                                        : &search->f64,
                                 level);
 }
 
@@ -146,14 +147,14 @@ static int is_better(const task *t, uint64_t value, uint64_t than) {
   const double a = tn_kernel_f64_from_bits(value),
                b = tn_kernel_f64_from_bits(than);
   if (t->mode.compute == TN_I64)
-    return t->want->least ? (int64_t)value < (int64_t)than
-                          : (int64_t)value > (int64_t)than;
-  return b == b && (a != a || (t->want->least ? a < b : a > b));
+    return t->search->least ? (int64_t)value < (int64_t)than
+                            : (int64_t)value > (int64_t)than;
+  return b == b && (a != a || (t->search->least ? a < b : a > b));
 }
 
 /* Searches n elements; the first has position `place` in its line. */
 static void search_part(const task *t, const char *at, int64_t step, int64_t n,
-                        int64_t place, found *best) {
+                        int64_t place, candidate *best) {
   TN_KERNEL_LINED uint64_t staged[BOX];
   const void *from = at;
   if (!t->direct || step != 1) {
@@ -171,11 +172,11 @@ static void search_part(const task *t, const char *at, int64_t step, int64_t n,
 }
 
 /* Searches elements [begin, end) of a line that begins at `base`. */
-static found search_line(const task *t, int64_t base, int64_t begin,
-                         int64_t end) {
-  const reduce_cut *cut = &t->cut;
+static candidate search_line(const task *t, int64_t base, int64_t begin,
+                             int64_t end) {
+  const reduce_column_plan *cut = &t->cut;
   const int32_t inner = cut->n_rows - 1;
-  found best = {0, -1};
+  candidate best = {0, -1};
   while (begin < end) {
     int64_t left = begin, offset = base;
     for (int32_t d = inner; d >= 0; left /= cut->rows[d--])
@@ -191,7 +192,7 @@ static found search_line(const task *t, int64_t base, int64_t begin,
 }
 
 /* Returns the first element of line i. */
-static int64_t find_line_start(const reduce_cut *cut, int64_t i) {
+static int64_t find_line_start(const reduce_column_plan *cut, int64_t i) {
   int64_t offset = 0;
   for (int32_t d = cut->n_kept - 1; d >= 0; i /= cut->kept[d--])
     offset += i % cut->kept[d] * cut->kept_step[d];
@@ -203,13 +204,13 @@ static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
   const int64_t height = t->cut.height;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t first = i % t->pieces * PIECE, left = height - first;
-    const found best =
+    const candidate best =
         search_line(t, find_line_start(&t->cut, i / t->pieces), first,
                     t->pieces > 1 && left > PIECE ? first + PIECE : height);
     if (t->pieces == 1)
       ((int64_t *)t->call->out[0].data)[i] = best.place;
     else
-      ((found *)t->call->ws[0])[i] = best;
+      ((candidate *)t->call->ws[0])[i] = best;
   }
   return TN_OK;
 }
@@ -217,14 +218,14 @@ static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
 static int32_t run_lines(task *t) {
   const tn_frame *call = t->call;
   const int64_t lines = tn_tensor_size(&call->out[0]), height = t->cut.height;
-  const found *all = call->n_ws > 0 ? (const found *)call->ws[0] : NULL;
+  const candidate *all = call->n_ws > 0 ? (const candidate *)call->ws[0] : NULL;
   t->pieces = count_pieces(lines, height);
   const int32_t code = call->host->parallel_for(
       call, lines * t->pieces, height < PIECE / 4 ? PIECE / 4 / height : 1,
       lines_slice, t);
   if (code != TN_OK || t->pieces == 1) return code;
   for (int64_t i = 0; i < lines; ++i) {
-    found best = all[i * t->pieces];
+    candidate best = all[i * t->pieces];
     for (int64_t k = 1; k < t->pieces; ++k)
       if (is_better(t, all[i * t->pieces + k].value, best.value))
         best = all[i * t->pieces + k];
@@ -241,13 +242,13 @@ static void search_columns(const task *t, int64_t base, int64_t n,
                            int64_t *out) {
   TN_KERNEL_LINED uint64_t best[REDUCE_COLUMNS], row[REDUCE_COLUMNS];
   TN_KERNEL_LINED int64_t wide[REDUCE_COLUMNS] = {0};
-  const reduce_cut *cut = &t->cut;
+  const reduce_column_plan *cut = &t->cut;
   const int64_t step = cut->kept_step[cut->n_kept - 1];
   const int direct = t->direct && step == 1;
   const char *at = (const char *)t->call->in[0].data + base * t->bytes;
-  const int64_t apart = cut->row_step[0];
-  ranks rows = {direct ? cut->height : 1, apart, 0, wide};
-  for (int64_t r = 0; r < cut->height; ++r, at += apart * t->bytes) {
+  const int64_t row_distance = cut->row_step[0];
+  ranks rows = {direct ? cut->height : 1, row_distance, 0, wide};
+  for (int64_t r = 0; r < cut->height; ++r, at += row_distance * t->bytes) {
     const tn_kernel_line line = {(char *)(uintptr_t)at, step, n,
                                  t->call->in[0].dtype};
     const tn_kernel_block block = {n, best, {direct ? (const void *)at : row}};
@@ -263,7 +264,7 @@ static void search_columns(const task *t, int64_t base, int64_t n,
 
 static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
   const task *t = (const task *)arg;
-  const reduce_cut *cut = &t->cut;
+  const reduce_column_plan *cut = &t->cut;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t first = i % cut->blocks * REDUCE_COLUMNS;
     const int64_t left = cut->wide - first;
@@ -275,7 +276,7 @@ static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t run_search(const tn_frame *call, const wanted *want);
+static int32_t run_search(const tn_frame *call, const extreme_search *search);
 
 int32_t tensor_argmax(const tn_frame *call) {
   return run_search(call, &largest);
@@ -290,19 +291,19 @@ int32_t tensor_argmin(const tn_frame *call) {
 /* Reads the parameter `axis`, which both operators have, as a mask of axes. */
 static int32_t read_axes(const tn_frame *call, uint32_t *axes) {
   const tensor_argmax_params *p = tensor_argmax_params_of(call);
-  return reduce_axis(call, p->has_axis ? &p->axis : NULL, call->in[0].ndim,
-                     axes);
+  return reduce_read_axis(call, p->has_axis ? &p->axis : NULL, call->in[0].ndim,
+                          axes);
 }
 
-static int32_t run_search(const tn_frame *call, const wanted *want) {
+static int32_t run_search(const tn_frame *call, const extreme_search *search) {
   task t;
   reduce_view view;
   uint32_t axes;
   const int32_t code = read_axes(call, &axes);
   if (code != TN_OK || tn_tensor_size(&call->out[0]) == 0) return code;
-  init_task(&t, call, want);
-  reduce_view_make(&view, &call->in[0], axes);
-  const int columns = reduce_by_columns(&view, &t.cut);
+  init_task(&t, call, search);
+  reduce_view_init(&view, &call->in[0], axes);
+  const int columns = reduce_plan_columns(&view, &t.cut);
   if (!columns || t.cut.height > INT32_MAX) return run_lines(&t);
   const int64_t each = t.cut.height * t.cut.wide / t.cut.blocks;
   return call->host->parallel_for(call, t.cut.outer * t.cut.blocks,
@@ -314,9 +315,10 @@ int32_t tensor_arg_infer(const tn_frame *call) {
   uint32_t axes;
   if (call->in[0].ndim < 0) return TN_OK;
   int32_t code = read_axes(call, &axes);
-  if (code == TN_OK) code = reduce_not_empty(call, axes, "place");
+  if (code == TN_OK) code = reduce_check_not_empty(call, axes, "place");
   return code == TN_OK
-             ? reduce_infer(call, axes, tensor_argmax_params_of(call)->keepdims)
+             ? reduce_infer_shape(call, axes,
+                                  tensor_argmax_params_of(call)->keepdims)
              : code;
 }
 
@@ -325,6 +327,6 @@ int32_t tensor_arg_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if (lines == 0) return TN_OK;
   const int64_t n = count_pieces(lines, tn_tensor_size(&call->in[0]) / lines);
-  if (n > 1) *bytes = sizeof(found) * (uint64_t)(lines * n);
+  if (n > 1) *bytes = sizeof(candidate) * (uint64_t)(lines * n);
   return TN_OK;
 }

@@ -40,8 +40,8 @@ struct tensor_where_best {
 /* Both operators have these params. */
 static int32_t axes_of(const tn_frame *call, uint32_t *axes) {
   const tensor_argmax_params *p = tensor_argmax_params_of(call);
-  return reduce_axis(call, p->has_axis ? &p->axis : NULL, call->in[0].ndim,
-                     axes);
+  return reduce_read_axis(call, p->has_axis ? &p->axis : NULL, call->in[0].ndim,
+                          axes);
 }
 
 int32_t tensor_arg_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -65,9 +65,9 @@ static int32_t run(const tn_frame *call) {
   run.in = &call->in[0];
   run.out = &call->out[0];
   run.req = call->req[0];
-  run.room = call->n_ws > 0 && call->ws_bytes[0] > 0 ? call->ws[0] : NULL;
+  run.workspace = call->n_ws > 0 && call->ws_bytes[0] > 0 ? call->ws[0] : NULL;
   const tensor_lines v =
-      tensor_lines_of(run.in, run.out, run.axes, run.room != NULL);
+      tensor_lines_of(run.in, run.out, run.axes, run.workspace != NULL);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     if (tensor_wide_dtype(dtype) == TN_I64)
       return tensor_reduce_start<tensor_where_best<int64_t, Least>,

@@ -65,7 +65,7 @@ int32_t tensor_broadcast_axis_infer(const tn_frame *call) {
   uint32_t axes;
   own.params = &named;
   if (data->ndim < 0) return TN_OK;
-  const int32_t code = reduce_axes(&own, data->ndim, &axes);
+  const int32_t code = reduce_read_axes(&own, data->ndim, &axes);
   if (code != TN_OK) return code;
   memcpy(shape, data->shape, (size_t)data->ndim * sizeof *shape);
   for (int64_t i = 0; i < p->axis.n; ++i) {
@@ -95,32 +95,34 @@ int32_t tensor_broadcast(const tn_frame *call) {
 
 /* The axes of a gradient that were repeated, as bits. */
 static uint32_t find_repeated_axes(const tn_tensor *grad,
-                                   const tn_tensor *slope) {
-  const int32_t missing = grad->ndim - slope->ndim;
+                                   const tn_tensor *data_gradient) {
+  const int32_t missing = grad->ndim - data_gradient->ndim;
   uint32_t axes = 0;
   for (int32_t i = 0; i < grad->ndim; ++i)
-    if (i < missing || (slope->shape[i - missing] == 1 && grad->shape[i] != 1))
+    if (i < missing ||
+        (data_gradient->shape[i - missing] == 1 && grad->shape[i] != 1))
       axes |= 1u << i;
   return axes;
 }
 
 int32_t tensor_broadcast_bytes(const tn_frame *call, uint64_t *bytes) {
-  const tn_tensor *grad = &call->in[0], *slope = &call->out[0];
+  const tn_tensor *grad = &call->in[0], *data_gradient = &call->out[0];
   *bytes = call->flags & TN_CALL_BACKWARD
-               ? reduce_bytes(grad, slope, find_repeated_axes(grad, slope))
+               ? reduce_count_bytes(grad, data_gradient,
+                                    find_repeated_axes(grad, data_gradient))
                : 0;
   return TN_OK;
 }
 
 int32_t tensor_broadcast_backward(const tn_frame *call) {
-  const tn_tensor *grad = &call->in[0], *slope = &call->out[0];
+  const tn_tensor *grad = &call->in[0], *data_gradient = &call->out[0];
   const int has_room = call->n_ws > 0 && call->ws_bytes[0] > 0;
   const reduce_run run = {.call = call,
                           .op = &reduce_sum,
                           .in = grad,
-                          .out = slope,
-                          .axes = find_repeated_axes(grad, slope),
+                          .out = data_gradient,
+                          .axes = find_repeated_axes(grad, data_gradient),
                           .req = call->req[0],
-                          .room = has_room ? call->ws[0] : NULL};
-  return call->req[0] == TN_REQ_NULL ? TN_OK : reduce_all(&run);
+                          .workspace = has_room ? call->ws[0] : NULL};
+  return call->req[0] == TN_REQ_NULL ? TN_OK : reduce_compute(&run);
 }

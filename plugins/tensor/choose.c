@@ -56,7 +56,7 @@ CHOICES(drop, 0, x[i])
   .i32 = TN_KERNEL_BODIES(name##_i32), .i64 = TN_KERNEL_BODIES(name##_i64)
 static const tn_kernel_map choose_map = {BODIES(choose), .n_in = 3,
                                          .in = {0, 1, 2}};
-static const tn_kernel_map slope_maps[] = {
+static const tn_kernel_map gradient_maps[] = {
     {BODIES(keep), .out = TENSOR_WHERE_IN_X, .n_in = 3, .in = {0, 1, 1}},
     {BODIES(drop), .out = TENSOR_WHERE_IN_Y, .n_in = 3, .in = {0, 1, 1}}};
 
@@ -147,7 +147,7 @@ int32_t tensor_where(const tn_frame *call) {
 }
 
 int32_t tensor_where_backward(const tn_frame *call) {
-  return run_choice(call, &call->in[0], &call->in[0], slope_maps, 2);
+  return run_choice(call, &call->in[0], &call->in[0], gradient_maps, 2);
 }
 
 /* ------------------------------------------------------------------- add_n */

@@ -215,12 +215,12 @@ static int32_t multiply_all(products *p) {
 /* ----------------------------------------------------------- half operands */
 
 /* A call, and the type to compute in. Operands of another type are converted
- * into the part of the workspace that starts at `room`. */
+ * into the part of the workspace that starts at `workspace`. */
 typedef struct context {
   const tn_frame *call;
   const tn_blas *blas;
   tn_kernel_mode mode;
-  char *room;
+  char *workspace;
 } context;
 
 static uint64_t count_widened_bytes(const tn_tensor *tensor) {
@@ -240,16 +240,16 @@ int32_t tensor_dot_bytes(const tn_frame *call, uint64_t *bytes) {
 
 static void *open_in(context *x, const tn_tensor *in) {
   if (in->dtype == x->mode.compute || !in->data) return in->data;
-  void *wide = x->room;
-  x->room += count_widened_bytes(in);
+  void *wide = x->workspace;
+  x->workspace += count_widened_bytes(in);
   tn_kernel_load_dense(wide, &x->mode, in->data, in->dtype, tn_tensor_size(in));
   return wide;
 }
 
 static void *open_out(context *x, const tn_tensor *out) {
-  void *wide = x->room;
+  void *wide = x->workspace;
   if (out->dtype == x->mode.compute) return out->data;
-  x->room += count_widened_bytes(out);
+  x->workspace += count_widened_bytes(out);
   return wide;
 }
 
@@ -278,7 +278,7 @@ static context make_context(const tn_frame *call, const tn_blas *blas) {
       .call = call,
       .blas = blas,
       .mode = {tn_kernel_compute(call->in[0].dtype), tn_kernel_level(call)},
-      .room = call->n_ws > 0 ? call->ws[0] : NULL};
+      .workspace = call->n_ws > 0 ? call->ws[0] : NULL};
 }
 
 /* Computes output i as product `one`, with the address of the output. */

@@ -11,7 +11,7 @@
 
 /* ---------------------------------------------------------------- indices */
 
-enum { AT_ONCE = 128 }; /* indices that are read at a time */
+enum { MOST_INDICES = 128 }; /* indices that are read at a time */
 
 /* A float without its fraction; NaN is `nan`. */
 static int64_t truncate_index(double value, int64_t nan) {
@@ -26,10 +26,10 @@ static int has_floats(const tn_tensor *indices) {
   return own == TN_F32 || own == TN_F64;
 }
 
-/* Reads indices [begin, begin + n), n at most AT_ONCE. */
+/* Reads indices [begin, begin + n), n at most MOST_INDICES. */
 static void read_indices(const tn_tensor *indices, int64_t begin, int64_t n,
                          int64_t nan, int64_t *to) {
-  TN_KERNEL_LINED double value[AT_ONCE];
+  TN_KERNEL_LINED double value[MOST_INDICES];
   const int is_float = has_floats(indices);
   const tn_kernel_mode mode = {is_float ? TN_F64 : TN_I64, 0};
   const char *at =
@@ -150,7 +150,7 @@ static int32_t refuse_index(const take_args *t, int64_t i, int64_t index) {
 
 /* Checks every index before anything is written. */
 static int32_t check_indices(const take_args *t) {
-  int64_t index[AT_ONCE];
+  int64_t index[MOST_INDICES];
   if (t->n == 0 || (t->length > 0 && t->mode != TENSOR_TAKE_MODE_RAISE))
     return TN_OK;
   if (t->length == 0)
@@ -158,8 +158,8 @@ static int32_t check_indices(const take_args *t) {
                    "%lld %s no place to stand for: the axis of `data` has "
                    "length 0",
                    (long long)t->n, t->n == 1 ? "index has" : "indices have");
-  for (int64_t i = 0; i < t->n; i += AT_ONCE) {
-    const int64_t n = t->n - i < AT_ONCE ? t->n - i : AT_ONCE;
+  for (int64_t i = 0; i < t->n; i += MOST_INDICES) {
+    const int64_t n = t->n - i < MOST_INDICES ? t->n - i : MOST_INDICES;
     read_indices(t->indices, i, n, -1, index);
     for (int64_t k = 0; k < n; ++k)
       if (normalize_index(index[k], t->length, t->mode) < 0)
@@ -172,11 +172,11 @@ static int32_t check_indices(const take_args *t) {
 static int32_t take_slice(void *arg, int64_t begin, int64_t end) {
   const take_args *t = (const take_args *)arg;
   const size_t row = (size_t)(t->inner * t->bytes);
-  int64_t index[AT_ONCE];
+  int64_t index[MOST_INDICES];
   while (begin < end) {
     const int64_t first = begin % t->n;
     int64_t n = t->n - first < end - begin ? t->n - first : end - begin;
-    if (n > AT_ONCE) n = AT_ONCE;
+    if (n > MOST_INDICES) n = MOST_INDICES;
     read_indices(t->indices, first, n, 0, index);
     const char *from =
         (const char *)t->data->data + (size_t)(begin / t->n * t->length) * row;
@@ -225,7 +225,7 @@ static void add_row(const take_args *t, char *to, const char *from, int64_t n) {
 static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
   const take_args *t = (const take_args *)arg;
   const int64_t blocks = (t->inner + t->columns - 1) / t->columns;
-  int64_t index[AT_ONCE];
+  int64_t index[MOST_INDICES];
   for (int64_t block = begin; block < end; ++block) {
     const int64_t outer = block / blocks, first = block % blocks * t->columns;
     const int64_t left = t->inner - first;
@@ -235,11 +235,12 @@ static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
     const char *from = (const char *)t->slices->data +
                        (outer * t->n * t->inner + first) * t->bytes;
     for (int64_t i = 0; i < t->n; ++i) {
-      if (i % AT_ONCE == 0)
-        read_indices(t->indices, i, t->n - i < AT_ONCE ? t->n - i : AT_ONCE, 0,
+      if (i % MOST_INDICES == 0)
+        read_indices(t->indices, i,
+                     t->n - i < MOST_INDICES ? t->n - i : MOST_INDICES, 0,
                      index);
       const int64_t place =
-          normalize_index(index[i % AT_ONCE], t->length, t->mode);
+          normalize_index(index[i % MOST_INDICES], t->length, t->mode);
       add_row(t, to + place * t->inner * t->bytes,
               from + i * t->inner * t->bytes, n);
     }
@@ -257,15 +258,16 @@ static int is_16_bit(tn_dtype dtype) {
  * 1]. `begin` has two more elements for counting. */
 static void sort_positions(const take_args *t, int64_t *begin,
                            int64_t *positions) {
-  int64_t index[AT_ONCE];
+  int64_t index[MOST_INDICES];
   memset(begin, 0, (size_t)(t->length + 2) * sizeof *begin);
   for (int pass = 0; pass < 2; ++pass) {
     for (int64_t i = 0; i < t->n; ++i) {
-      if (i % AT_ONCE == 0)
-        read_indices(t->indices, i, t->n - i < AT_ONCE ? t->n - i : AT_ONCE, 0,
+      if (i % MOST_INDICES == 0)
+        read_indices(t->indices, i,
+                     t->n - i < MOST_INDICES ? t->n - i : MOST_INDICES, 0,
                      index);
       const int64_t place =
-          normalize_index(index[i % AT_ONCE], t->length, t->mode);
+          normalize_index(index[i % MOST_INDICES], t->length, t->mode);
       if (pass == 0)
         ++begin[place + 2];
       else
@@ -365,9 +367,9 @@ static int32_t one_hot_slice(void *arg, int64_t begin, int64_t end) {
   const one_hot_args *h = (const one_hot_args *)arg;
   const tn_tensor *out = &h->call->out[0];
   const int64_t bytes = tn_dtype_bytes(out->dtype);
-  int64_t index[AT_ONCE];
-  for (int64_t i = begin; i < end; i += AT_ONCE) {
-    const int64_t n = end - i < AT_ONCE ? end - i : AT_ONCE;
+  int64_t index[MOST_INDICES];
+  for (int64_t i = begin; i < end; i += MOST_INDICES) {
+    const int64_t n = end - i < MOST_INDICES ? end - i : MOST_INDICES;
     read_indices(&h->call->in[0], i, n, -1, index);
     for (int64_t k = 0; k < n; ++k) {
       if (index[k] < 0 || index[k] >= h->depth) continue;

@@ -211,11 +211,11 @@ int32_t tensor_copy(const tn_frame *call, const tn_tensor *to,
 /* ----------------------------------------------------------------- stripes */
 
 enum {
-  STRIPES = 8,       /* pieces in one copy */
-  NARROW = 1024,     /* elements of the smallest piece worth it */
-  LINES = 16,        /* enough for all workers */
-  LONG_LINE = 65536, /* bytes from which memcpy is faster */
-  ASKED_LINE = 1024  /* the same if memcpy copies the lines anyway */
+  STRIPES = 8,            /* pieces in one copy */
+  NARROW = 1024,          /* elements of the smallest piece worth it */
+  LINES = 16,             /* least number of lines, enough for all workers */
+  LONG_LINE = 65536,      /* bytes from which memcpy is faster */
+  FORCED_LONG_LINE = 1024 /* the same if memcpy copies the lines anyway */
 };
 
 /* A piece: lines of at least SHORT_LINE bytes, contiguous in both operands; the
@@ -243,7 +243,7 @@ static int add_stripe_piece(stripes *s, const tn_kernel_walk *walk) {
       walk->stride[0][1] != 1 || walk->stride[1][1] != 1)
     return 0;
   const int64_t bytes = walk->shape[1] * walk->bytes[0];
-  const int64_t most = s->level > 0 ? LONG_LINE : ASKED_LINE;
+  const int64_t most = s->level > 0 ? LONG_LINE : FORCED_LONG_LINE;
   if (bytes < SHORT_LINE || bytes >= most || walk->shape[0] < LINES ||
       (s->n > 0 && walk->shape[0] != s->n_lines))
     return 0;

@@ -296,5 +296,5 @@ int32_t tensor_sum_front(const tn_frame *call, const tn_tensor *to,
   run.out = to;
   run.axes = (1u << n_axes) - 1;
   run.req = TN_REQ_WRITE;
-  return reduce_all(&run);
+  return reduce_compute(&run);
 }

@@ -41,9 +41,9 @@ static void read_dual(const pairs *p, int64_t first, int64_t i, double *x,
 
 static void compute_line(const pairs *p, int64_t line) {
   const tn_tensor *out = &p->call->out[0];
-  const double head = read_element(p, &p->call->in[HEAD], line);
+  const double out_gradient = read_element(p, &p->call->in[HEAD], line);
   reduce_dual *before = p->before + line * p->length;
-  reduce_dual all = reduce_dual_one();
+  reduce_dual all = reduce_dual_make_one();
   int64_t first = 0, left = line;
   double x, u;
   for (int32_t d = p->data.kept; d-- > 0; left /= p->data.shape[d])
@@ -51,18 +51,20 @@ static void compute_line(const pairs *p, int64_t line) {
   for (int64_t i = 0; i < p->length; ++i) {
     before[i] = all;
     read_dual(p, first, i, &x, &u);
-    reduce_dual_times(&all, x, u);
+    reduce_dual_multiply(&all, x, u);
   }
-  all = reduce_dual_one();
+  all = reduce_dual_make_one();
   for (int64_t i = p->length; i-- > 0;) {
     const int64_t at = first + p->places[i];
     const double own = read_element(p, &p->call->in[DATA], at);
     const int is_none = p->skips_nan && own != own;
-    const double y = is_none ? 0 : head * reduce_dual_part(before[i], all);
+    const double y =
+        is_none ? 0
+                : out_gradient * reduce_dual_get_product_part(before[i], all);
     tn_kernel_store_dense((char *)out->data + at * p->bytes, out->dtype, &y,
                           &p->mode, 1);
     read_dual(p, first, i, &x, &u);
-    reduce_dual_times(&all, x, u);
+    reduce_dual_multiply(&all, x, u);
   }
 }
 
@@ -86,7 +88,7 @@ int32_t tensor_prod_pairs(const tn_frame *call) {
   const int64_t lines = tn_tensor_size(&call->in[HEAD]);
   const int64_t size = tn_tensor_size(&call->in[DATA]);
   uint32_t axes;
-  const int32_t code = reduce_axes(call, call->in[DATA].ndim, &axes);
+  const int32_t code = reduce_read_axes(call, call->in[DATA].ndim, &axes);
   if (code != TN_OK || size == 0 || call->req[0] == TN_REQ_NULL) return code;
   pairs p = {.call = call,
              .mode = {TN_F64, tn_kernel_level(call)},
@@ -96,7 +98,7 @@ int32_t tensor_prod_pairs(const tn_frame *call) {
              .before = (reduce_dual *)call->ws[0],
              .places = (int64_t *)((reduce_dual *)call->ws[0] + size)};
   const int64_t grain = TN_KERNEL_GRAIN / 16 / p.length;
-  reduce_view_make(&p.data, &call->in[DATA], axes);
+  reduce_view_init(&p.data, &call->in[DATA], axes);
   find_places(&p);
   return call->host->parallel_for(call, lines, grain > 0 ? grain : 1,
                                   compute_lines, &p);

@@ -24,9 +24,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     tensor_pairs(tensor_pair_arrays a, tensor_pair_view v) {
   for (int64_t line = tensor_first<int64_t>(); line < v.kept.n;
        line += tensor_stride<int64_t>()) {
-    const double head = tn_cuda_read<double>(a.at[HEAD], line);
+    const double out_gradient = tn_cuda_read<double>(a.at[HEAD], line);
     reduce_dual *before = (reduce_dual *)a.at[BEFORE].data + line * v.gone.n;
-    reduce_dual all = reduce_dual_one();
+    reduce_dual all = reduce_dual_make_one();
     int64_t first[1], at[1];
     tensor_find(v.kept, line, first);
     for (int64_t i = 0; i < v.gone.n; ++i) {
@@ -34,19 +34,21 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       const double x = tn_cuda_read<double>(a.at[DATA], first[0] + at[0]);
       before[i] = all;
       if (v.skips_nan && x != x) continue;
-      reduce_dual_times(&all, x,
-                        tn_cuda_read<double>(a.at[SLOPE], first[0] + at[0]));
+      reduce_dual_multiply(&all, x,
+                           tn_cuda_read<double>(a.at[SLOPE], first[0] + at[0]));
     }
-    all = reduce_dual_one();
+    all = reduce_dual_make_one();
     for (int64_t i = v.gone.n; i-- > 0;) {
       tensor_find(v.gone, i, at);
       const int64_t place = first[0] + at[0];
       const double x = tn_cuda_read<double>(a.at[DATA], place);
       const bool is_none = v.skips_nan && x != x;
       tn_cuda_write(a.at[OUT], place,
-                    is_none ? 0 : head * reduce_dual_part(before[i], all));
+                    is_none ? 0
+                            : out_gradient *
+                                  reduce_dual_get_product_part(before[i], all));
       if (is_none) continue;
-      reduce_dual_times(&all, x, tn_cuda_read<double>(a.at[SLOPE], place));
+      reduce_dual_multiply(&all, x, tn_cuda_read<double>(a.at[SLOPE], place));
     }
   }
 }
@@ -71,9 +73,9 @@ int32_t tensor_prod_pairs(const tn_frame *call) {
   tensor_pair_arrays a = {};
   tensor_pair_view v = {};
   uint32_t axes;
-  const int32_t code = reduce_axes(call, data->ndim, &axes);
+  const int32_t code = reduce_read_axes(call, data->ndim, &axes);
   if (code != TN_OK || size == 0 || call->req[0] == TN_REQ_NULL) return code;
-  reduce_view_make(&view, data, axes);
+  reduce_view_init(&view, data, axes);
   v.kept = steps_of(&view, 0, view.kept);
   v.gone = steps_of(&view, view.kept, data->ndim - view.kept);
   v.skips_nan = tensor_prod_pairs_params_of(call)->skip_nan;

@@ -7,10 +7,11 @@
 #include "reduce.h"
 #include "tenon/kernel/kernel.h"
 
-enum { SOME = 256 };
+/* Largest number of elements that are gathered together. */
+enum { MOST_PICKED = 256 };
 
 static int32_t read_axis(const tn_frame *call, int32_t ndim, uint32_t *axes) {
-  return reduce_axis(call, &tensor_pick_params_of(call)->axis, ndim, axes);
+  return reduce_read_axis(call, &tensor_pick_params_of(call)->axis, ndim, axes);
 }
 
 /* Whether the index has a dimension for the axis. */
@@ -32,10 +33,12 @@ int32_t tensor_pick_infer(const tn_frame *call) {
   uint32_t axes;
   if (data->ndim < 0) return TN_OK;
   int32_t code = read_axis(call, data->ndim, &axes), n = 0;
-  if (code == TN_OK) code = reduce_not_empty(call, axes, "element to pick");
+  if (code == TN_OK)
+    code = reduce_check_not_empty(call, axes, "element to pick");
   if (code == TN_OK) code = check_index(call, data, index);
   if (code == TN_OK)
-    code = reduce_infer(call, axes, tensor_pick_params_of(call)->keepdims);
+    code =
+        reduce_infer_shape(call, axes, tensor_pick_params_of(call)->keepdims);
   if (code != TN_OK || index->ndim < 0) return code;
   for (int32_t i = 0; i < data->ndim; ++i)
     if (!(axes >> i & 1))
@@ -72,7 +75,7 @@ static void find_positions(const task *t, int64_t begin, int64_t n,
   const tn_dtype dtype = t->index->dtype, own = tn_kernel_compute(dtype);
   const int whole = own == TN_I32 || own == TN_I64;
   const tn_kernel_mode mode = {whole ? TN_I64 : TN_F64, t->level};
-  double places[SOME];
+  double places[MOST_PICKED];
   tn_kernel_load_dense(
       whole ? (void *)at : places, &mode,
       (const char *)t->index->data + begin * tn_dtype_bytes(dtype), dtype, n);
@@ -97,10 +100,10 @@ static int32_t pick_slice(void *arg, int64_t begin, int64_t end) {
   const tn_dtype dtype = t->picked->dtype;
   const tn_kernel_mode mode = {tn_kernel_compute(dtype), t->level};
   for (int64_t n; begin < end; begin += n) {
-    int64_t at[SOME];
-    double some[SOME], old[SOME], more[SOME];
+    int64_t at[MOST_PICKED];
+    double some[MOST_PICKED], old[MOST_PICKED], more[MOST_PICKED];
     char *to = (char *)t->picked->data + begin * t->bytes;
-    n = end - begin < SOME ? end - begin : SOME;
+    n = end - begin < MOST_PICKED ? end - begin : MOST_PICKED;
     find_positions(t, begin, n, at);
     if (t->call->req[0] != TN_REQ_ADD) {
       copy_elements(to, t, at, n);
@@ -121,10 +124,10 @@ static int32_t put_slice(void *arg, int64_t begin, int64_t end) {
   const tn_dtype dtype = t->picked->dtype;
   const tn_kernel_mode mode = {tn_kernel_compute(dtype), t->level};
   for (int64_t n; begin < end; begin += n) {
-    int64_t at[SOME];
-    double some[SOME], old[SOME], more[SOME];
+    int64_t at[MOST_PICKED];
+    double some[MOST_PICKED], old[MOST_PICKED], more[MOST_PICKED];
     const char *from = (const char *)t->picked->data + begin * t->bytes;
-    n = end - begin < SOME ? end - begin : SOME;
+    n = end - begin < MOST_PICKED ? end - begin : MOST_PICKED;
     find_positions(t, begin, n, at);
     copy_elements(some, t, at, n);
     tn_kernel_load_dense(old, &mode, some, dtype, n);
@@ -169,14 +172,15 @@ int32_t tensor_pick(const tn_frame *call) {
 
 int32_t tensor_pick_backward(const tn_frame *call) {
   enum { GRAIN = 4096 };
-  const tn_tensor *slope = &call->out[0];
-  task t = {.data = slope,
+  const tn_tensor *data_gradient = &call->out[0];
+  task t = {.data = data_gradient,
             .index = &call->in[TENSOR_PICK_BACKWARD_IN_INDEX],
             .picked = &call->in[TENSOR_PICK_BACKWARD_GRAD_OUT]};
   const int32_t code = init_task(&t, call);
-  if (code != TN_OK || tn_tensor_size(slope) == 0) return code;
+  if (code != TN_OK || tn_tensor_size(data_gradient) == 0) return code;
   if (call->req[0] != TN_REQ_ADD)
-    memset(slope->data, 0, (size_t)(tn_tensor_size(slope) * t.bytes));
+    memset(data_gradient->data, 0,
+           (size_t)(tn_tensor_size(data_gradient) * t.bytes));
   return call->host->parallel_for(call, tn_tensor_size(t.picked), GRAIN,
                                   put_slice, &t);
 }

@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 static int32_t places_of(const tn_frame *call, const tn_tensor *data,
                          const tn_tensor *index, tensor_places *v) {
   uint32_t axes;
-  const int32_t code =
-      reduce_axis(call, &tensor_pick_params_of(call)->axis, data->ndim, &axes);
+  const int32_t code = reduce_read_axis(
+      call, &tensor_pick_params_of(call)->axis, data->ndim, &axes);
   if (code != TN_OK) return code;
   v->inner = 1;
   v->is_whole = tensor_wide_dtype(index->dtype) == TN_I64;
@@ -94,17 +94,17 @@ int32_t tensor_pick(const tn_frame *call) {
 }
 
 int32_t tensor_pick_backward(const tn_frame *call) {
-  const tn_tensor *slope = &call->out[0];
+  const tn_tensor *data_gradient = &call->out[0];
   const tn_tensor *index = &call->in[TENSOR_PICK_BACKWARD_IN_INDEX];
-  tensor_places v = {tn_tensor_size(slope), 1, 1, 0};
+  tensor_places v = {tn_tensor_size(data_gradient), 1, 1, 0};
   tensor_picking a;
-  const int32_t code = places_of(call, slope, index, &v);
+  const int32_t code = places_of(call, data_gradient, index, &v);
   if (code != TN_OK || v.n == 0 || call->req[0] == TN_REQ_NULL) return code;
-  a.at[DATA] = tn_cuda_to(slope, call->req[0]);
+  a.at[DATA] = tn_cuda_to(data_gradient, call->req[0]);
   a.at[INDEX] = tn_cuda_from(index);
   a.at[PICKED] = tn_cuda_from(&call->in[TENSOR_PICK_BACKWARD_GRAD_OUT]);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tensor_by_wide(slope->dtype, [&](auto type) {
+    return tensor_by_wide(data_gradient->dtype, [&](auto type) {
       return tn_cuda_start_each(call, tensor_pick_slopes<decltype(type)>, v.n,
                                 stream, a, v);
     });

@@ -24,14 +24,14 @@ static int divide_lines(const reduce_view *view, tn_reduction *reduction) {
   return tn_reduction_cut(&view->tensor, &out, reduction);
 }
 
-uint64_t reduce_bytes(const tn_tensor *in, const tn_tensor *out,
-                      uint32_t axes) {
+uint64_t reduce_count_bytes(const tn_tensor *in, const tn_tensor *out,
+                            uint32_t axes) {
   reduce_view view;
-  reduce_cut cut;
+  reduce_column_plan cut;
   tn_reduction reduction;
   if (tn_tensor_size(in) == 0) return 0;
-  reduce_view_make(&view, in, axes);
-  if (!reduce_by_columns(&view, &cut)) {
+  reduce_view_init(&view, in, axes);
+  if (!reduce_plan_columns(&view, &cut)) {
     if (!is_last(axes, in->ndim) || !divide_lines(&view, &reduction)) return 0;
     return 8 * (uint64_t)(reduction.lines * reduction.parts);
   }
@@ -90,7 +90,8 @@ static void finish_records(const reduce_task *t, int64_t n, double *records) {
     for (int64_t i = 0; i < n; ++i) records[i] = sqrt(records[i]);
 }
 
-void reduce_put(const reduce_task *t, int64_t first, int64_t n, void *records) {
+void reduce_write_results(const reduce_task *t, int64_t first, int64_t n,
+                          void *records) {
   const tn_tensor *out = t->run->out;
   const int64_t bytes = tn_dtype_bytes(out->dtype);
   const int dense = tn_tensor_is_contiguous(out);
@@ -151,7 +152,7 @@ static uint64_t reduce_extent_line(const reduce_task *t, const char *at,
   int64_t n[TN_MAX_NDIM], step[TN_MAX_NDIM];
   memcpy(n, shape, (size_t)ndim * sizeof *n);
   memcpy(step, strides, (size_t)ndim * sizeof *step);
-  return reduce_joined(t, at, reduce_join(ndim, n, step), n, step);
+  return reduce_joined(t, at, reduce_join_axes(ndim, n, step), n, step);
 }
 
 /* The records of an extent that begins at `at`, one for each of its lines. */
@@ -187,7 +188,7 @@ static int32_t extent_slice(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     tn_reduction_at(&t->reduction, i, &part);
     reduce_extent(t, locate_extent(t, &part), part.shape, part.lines,
-                  (uint64_t *)t->run->room + part.record);
+                  (uint64_t *)t->run->workspace + part.record);
   }
   return TN_OK;
 }
@@ -196,7 +197,7 @@ static int32_t extent_slice(void *arg, int64_t begin, int64_t end) {
 
 static int32_t merge_slice(void *arg, int64_t begin, int64_t end) {
   const reduce_task *t = (const reduce_task *)arg;
-  const uint64_t *from = (const uint64_t *)t->run->room;
+  const uint64_t *from = (const uint64_t *)t->run->workspace;
   uint64_t records[REDUCE_COLUMNS];
   while (begin < end) {
     const int64_t left = end - begin;
@@ -205,7 +206,7 @@ static int32_t merge_slice(void *arg, int64_t begin, int64_t end) {
       records[k] =
           reduce_line(t->merge, from + (begin + k) * t->reduction.parts,
                       t->reduction.parts);
-    reduce_put(t, begin, n, records);
+    reduce_write_results(t, begin, n, records);
     begin += n;
   }
   return TN_OK;
@@ -234,8 +235,8 @@ static void init_grid(grid *g, const reduce_task *t) {
   memcpy(g->kept_step, t->in.strides, (size_t)kept * sizeof(int64_t));
   memcpy(g->gone, t->in.shape + kept, (size_t)gone * sizeof(int64_t));
   memcpy(g->gone_step, t->in.strides + kept, (size_t)gone * sizeof(int64_t));
-  g->n_kept = reduce_join(kept, g->kept, g->kept_step);
-  g->n_gone = reduce_join(gone, g->gone, g->gone_step);
+  g->n_kept = reduce_join_axes(kept, g->kept, g->kept_step);
+  g->n_gone = reduce_join_axes(gone, g->gone, g->gone_step);
 }
 
 /* Lines that are no longer than an extent. Merging a single record would not
@@ -260,7 +261,7 @@ static int32_t reduce_short_slice(void *arg, int64_t begin, int64_t end) {
                        ? reduce_line(t->direct, at, g->gone[0])
                        : reduce_joined(t, at, g->n_gone, g->gone, g->gone_step);
     }
-    reduce_put(t, begin, n, records);
+    reduce_write_results(t, begin, n, records);
     begin += n;
   }
   return TN_OK;
@@ -290,7 +291,7 @@ static void reduce_long_line(const reduce_task *t, int64_t i) {
     lane[k % LANES] = reduce_line(t->merge, two, 2);
   }
   lane[0] = reduce_line(t->merge, lane, LANES);
-  reduce_put(t, i, 1, lane);
+  reduce_write_results(t, i, 1, lane);
 }
 
 static int32_t reduce_long_slice(void *arg, int64_t begin, int64_t end) {
@@ -306,7 +307,7 @@ static int32_t write_empty_lines(const reduce_task *t) {
   const int64_t n = tn_tensor_size(t->run->out);
   for (int64_t i = 0; i < n; ++i) {
     uint64_t record = t->none;
-    reduce_put(t, i, 1, &record);
+    reduce_write_results(t, i, 1, &record);
   }
   return TN_OK;
 }
@@ -317,9 +318,9 @@ static int32_t reduce_one_extent(reduce_task *t) {
   uint32_t axes = 0;
   for (int32_t i = 0; i < in->ndim; ++i)
     if (out->shape[i] == 1 && in->shape[i] != 1) axes |= 1u << i;
-  reduce_view_make(&t->in, in, axes);
+  reduce_view_init(&t->in, in, axes);
   reduce_extent(t, (const char *)in->data, t->in.shape, tn_tensor_size(out),
-                (uint64_t *)t->run->room);
+                (uint64_t *)t->run->workspace);
   return TN_OK;
 }
 
@@ -333,21 +334,21 @@ static int32_t run_stage(const reduce_run *run) {
   return merge_lines(&t);
 }
 
-int32_t reduce_all(const reduce_run *run) {
+int32_t reduce_compute(const reduce_run *run) {
   enum { EXTENTS = 16 };
   const tn_host *host = run->call->host;
   reduce_task t;
-  reduce_cut cut;
+  reduce_column_plan cut;
   if (run->call->flags & (TN_CALL_EXTENT | TN_CALL_MERGE))
     return run_stage(run);
   init_task(&t, run);
-  reduce_view_make(&t.in, run->in, run->axes);
+  reduce_view_init(&t.in, run->in, run->axes);
   count_line(&t, run->in, run->axes);
   if (tn_tensor_size(run->in) == 0) return write_empty_lines(&t);
-  if (reduce_by_columns(&t.in, &cut)) return reduce_columns(&t, &cut);
+  if (reduce_plan_columns(&t.in, &cut)) return reduce_columns(&t, &cut);
   (void)divide_lines(&t.in, &t.reduction);
   if (t.reduction.parts == 1) return reduce_short_lines(&t);
-  if (!run->room)
+  if (!run->workspace)
     return host->parallel_for(run->call, t.reduction.lines, 1,
                               reduce_long_slice, &t);
   const int32_t code = host->parallel_for(

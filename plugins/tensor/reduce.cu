@@ -23,16 +23,16 @@ __device__ __forceinline__ int64_t tensor_product(int64_t a, int64_t b) {
 }
 
 /* Less than every number, or greater. */
-__device__ __forceinline__ double tensor_least(double) {
+__device__ __forceinline__ double tensor_get_lowest(double) {
   return -INFINITY;
 }
-__device__ __forceinline__ int64_t tensor_least(int64_t) {
+__device__ __forceinline__ int64_t tensor_get_lowest(int64_t) {
   return INT64_MIN;
 }
-__device__ __forceinline__ double tensor_most(double) {
+__device__ __forceinline__ double tensor_get_highest(double) {
   return INFINITY;
 }
-__device__ __forceinline__ int64_t tensor_most(int64_t) {
+__device__ __forceinline__ int64_t tensor_get_highest(int64_t) {
   return INT64_MAX;
 }
 
@@ -55,7 +55,7 @@ struct tensor_by_times {
     return tensor_product(a, b);
   }
 };
-/* As in reduce_rest: NaN beyond REDUCE_MOST. */
+/* As in reduce_nonzero_prod: NaN beyond REDUCE_MOST. */
 __device__ __forceinline__ double tensor_within(double x) {
   return fabs(x) <= REDUCE_MOST && fabs(x) >= 1 / REDUCE_MOST ? x : (double)NAN;
 }
@@ -74,7 +74,7 @@ struct tensor_by_times_within {
 template <class C>
 struct tensor_by_most {
   __device__ static C none() {
-    return tensor_least(C());
+    return tensor_get_lowest(C());
   }
   __device__ static C both(C a, C b) {
     return tn_cuda_largest()(a, b);
@@ -83,7 +83,7 @@ struct tensor_by_most {
 template <class C>
 struct tensor_by_least {
   __device__ static C none() {
-    return tensor_most(C());
+    return tensor_get_highest(C());
   }
   __device__ static C both(C a, C b) {
     return tn_cuda_least()(a, b);
@@ -176,7 +176,7 @@ static tensor_steps<1> steps_of(int32_t ndim, const int64_t *shape,
     s.shape[d] = shape[d];
     s.step[0][d] = strides[d];
   }
-  s.ndim = reduce_join(ndim, s.shape, s.step[0]);
+  s.ndim = reduce_join_axes(ndim, s.shape, s.step[0]);
   for (int32_t d = 0; d < s.ndim; ++d) s.n *= s.shape[d];
   return s;
 }
@@ -216,7 +216,7 @@ tensor_lines tensor_lines_of(const tn_tensor *in, const tn_tensor *out,
   reduce_view view;
   tensor_lines v;
   memset(&v, 0, sizeof v);
-  reduce_view_make(&view, in, axes);
+  reduce_view_init(&view, in, axes);
   v.kept = steps_of(view.kept, view.shape, view.strides);
   v.gone = steps_of(view.tensor.ndim - view.kept, view.shape + view.kept,
                     view.strides + view.kept);
@@ -240,17 +240,17 @@ tensor_lines tensor_lines_of_records(const tensor_lines *v) {
   return again;
 }
 
-uint64_t reduce_bytes(const tn_tensor *in, const tn_tensor *out,
-                      uint32_t axes) {
+uint64_t reduce_count_bytes(const tn_tensor *in, const tn_tensor *out,
+                            uint32_t axes) {
   if (tn_tensor_size(in) == 0) return 0;
   const tensor_lines v = tensor_lines_of(in, out, axes, 1);
   return v.pieces > 1 ? 8 * (uint64_t)(v.kept.n * v.pieces) : 0;
 }
 
-int32_t reduce_all(const reduce_run *run) {
+int32_t reduce_compute(const reduce_run *run) {
   if (tn_tensor_size(run->out) == 0) return TN_OK;
   const tensor_lines v =
-      tensor_lines_of(run->in, run->out, run->axes, run->room != NULL);
+      tensor_lines_of(run->in, run->out, run->axes, run->workspace != NULL);
   const tn_dtype wide = tensor_wide_dtype(run->in->dtype);
   return tn_cuda_on(run->call, [&](cudaStream_t stream) {
     return wide == TN_F64 ? run->op->floats(run, &v, stream)
@@ -301,12 +301,12 @@ const reduce_op reduce_norm_1 = {
     floats<tensor_by_plus, tensor_size, TENSOR_AS_IT_IS>, NULL};
 const reduce_op reduce_norm_2 = {
     floats<tensor_by_plus, tensor_square, TENSOR_ROOT>, NULL};
-const reduce_op reduce_rest = {
+const reduce_op reduce_nonzero_prod = {
     floats<tensor_by_times_within, tensor_but_0, TENSOR_AS_IT_IS>,
     whole<tensor_by_times, tensor_but_0>};
-const reduce_op reduce_nanrest = {
+const reduce_op reduce_nonzero_nanprod = {
     floats<tensor_by_times_within, tensor_but_0_or_nan, TENSOR_AS_IT_IS>,
     whole<tensor_by_times, tensor_but_0>};
-const reduce_op reduce_zeros = {
+const reduce_op reduce_zero_count = {
     floats<tensor_by_plus, tensor_is_0, TENSOR_AS_IT_IS>,
     whole<tensor_by_plus, tensor_is_0>};

@@ -68,9 +68,10 @@ struct tensor_records {
   }
 };
 
-/* An operation that reduces records of the operation Op instead of elements. */
+/* The operation that merges records of the operation Op: its elements are
+ * records. */
 template <class Op>
-struct tensor_again {
+struct tensor_merge_records {
   typedef typename Op::record element;
   typedef typename Op::record record;
   __device__ static record none() {
@@ -105,7 +106,7 @@ __device__ __forceinline__ int64_t tensor_along(const tensor_lines &v,
  * one axis does so little that it loads several elements before it uses
  * them. */
 template <class Op, class Read>
-__device__ __forceinline__ typename Op::record tensor_look(
+__device__ __forceinline__ typename Op::record tensor_reduce_part(
     const tensor_reduction &a, const tensor_lines &v, int64_t line,
     int64_t begin, int64_t end) {
   typedef typename Op::element element;
@@ -141,10 +142,10 @@ __device__ __forceinline__ int64_t tensor_finish(int64_t x,
 }
 
 template <class Op>
-__device__ __forceinline__ void tensor_leave(const tensor_reduction &a,
-                                             const tensor_lines &v,
-                                             int64_t line, int64_t piece,
-                                             typename Op::record all) {
+__device__ __forceinline__ void tensor_store_record(const tensor_reduction &a,
+                                                    const tensor_lines &v,
+                                                    int64_t line, int64_t piece,
+                                                    typename Op::record all) {
   typedef typename Op::record record;
   int64_t at[1];
   if (v.pieces > 1) {
@@ -163,24 +164,26 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   const int thread = (int)threadIdx.x;
   const int lane = v.across ? thread / side : thread % v.lanes;
   const int own = v.across ? thread % side : thread / v.lanes;
-  const int apart = v.across ? side : 1; /* distance of two lanes, in threads */
+  const int lane_distance =
+      v.across ? side : 1; /* distance of two lanes, in threads */
   const int64_t blocks = (v.kept.n + side - 1) / side * v.pieces;
   for (int64_t b = blockIdx.x; b < blocks; b += gridDim.x) {
     const int64_t line = b / v.pieces * side + own;
     const int64_t piece = b % v.pieces, begin = piece * v.piece;
     const int64_t left = v.gone.n - begin;
     const int64_t end = begin + (left < v.piece ? left : v.piece);
-    part[thread] = line < v.kept.n
-                       ? tensor_look<Op, Read>(a, v, line, begin + lane, end)
-                       : Op::none();
+    part[thread] = line < v.kept.n ? tensor_reduce_part<Op, Read>(
+                                         a, v, line, begin + lane, end)
+                                   : Op::none();
     __syncthreads();
     for (int half = v.lanes / 2; half > 0; half /= 2) {
       if (lane < half)
-        part[thread] = Op::both(part[thread], part[thread + half * apart]);
+        part[thread] =
+            Op::both(part[thread], part[thread + half * lane_distance]);
       __syncthreads();
     }
     if (lane == 0 && line < v.kept.n)
-      tensor_leave<Op>(a, v, line, piece, part[thread]);
+      tensor_store_record<Op>(a, v, line, piece, part[thread]);
     __syncthreads();
   }
 }
@@ -217,14 +220,15 @@ static int32_t tensor_reduce_start(const reduce_run *run, tensor_lines v,
   const int64_t records = v.kept.n * v.pieces;
   tensor_reduction first = a, then = a;
   then.at[TENSOR_FROM] = first.at[TENSOR_TO] = tn_cuda_room(
-      run->room, TN_U8, records * (int64_t)sizeof(typename Op::record));
+      run->workspace, TN_U8, records * (int64_t)sizeof(typename Op::record));
   then.at[TENSOR_FROM].writes = 0;
   const int32_t code = tn_cuda_start(call, tensor_reduce<Op, Read>,
                                      tensor_blocks(&v), stream, first, v);
   if (code != TN_OK) return code;
-  const tensor_lines again = tensor_lines_of_records(&v);
-  return tn_cuda_start(call, tensor_reduce<tensor_again<Op>, tensor_records>,
-                       tensor_blocks(&again), stream, then, again);
+  const tensor_lines merge_lines = tensor_lines_of_records(&v);
+  return tn_cuda_start(call,
+                       tensor_reduce<tensor_merge_records<Op>, tensor_records>,
+                       tensor_blocks(&merge_lines), stream, then, merge_lines);
 }
 
 #endif /* TENSOR_REDUCE_CUH_ */

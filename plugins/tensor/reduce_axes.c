@@ -14,7 +14,7 @@ static int32_t read_axis(const tn_frame *call, int64_t from, int32_t ndim,
                  (long long)from, (int)ndim);
 }
 
-int32_t reduce_axes(const tn_frame *call, int32_t ndim, uint32_t *axes) {
+int32_t reduce_read_axes(const tn_frame *call, int32_t ndim, uint32_t *axes) {
   const reduce_params *p = (const reduce_params *)call->params;
   const uint32_t all = (1u << ndim) - 1;
   *axes = all;
@@ -37,15 +37,15 @@ int32_t reduce_axes(const tn_frame *call, int32_t ndim, uint32_t *axes) {
   return TN_OK;
 }
 
-int32_t reduce_axis(const tn_frame *call, const int64_t *axis, int32_t ndim,
-                    uint32_t *axes) {
+int32_t reduce_read_axis(const tn_frame *call, const int64_t *axis,
+                         int32_t ndim, uint32_t *axes) {
   const reduce_params named = {.axis = {axis, 1}, .has_axis = axis != NULL};
   tn_frame own = *call;
   own.params = &named;
-  return reduce_axes(&own, ndim, axes);
+  return reduce_read_axes(&own, ndim, axes);
 }
 
-int32_t reduce_infer(const tn_frame *call, uint32_t axes, int keepdims) {
+int32_t reduce_infer_shape(const tn_frame *call, uint32_t axes, int keepdims) {
   const tn_tensor *data = &call->in[0];
   int64_t shape[TN_MAX_NDIM];
   int32_t ndim = 0;
@@ -57,8 +57,8 @@ int32_t reduce_infer(const tn_frame *call, uint32_t axes, int keepdims) {
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, ndim, shape);
 }
 
-int32_t reduce_not_empty(const tn_frame *call, uint32_t axes,
-                         const char *what) {
+int32_t reduce_check_not_empty(const tn_frame *call, uint32_t axes,
+                               const char *what) {
   const tn_tensor *data = &call->in[0];
   int32_t empty = -1;
   for (int32_t i = 0; i < data->ndim; ++i) {
@@ -74,8 +74,8 @@ int32_t reduce_not_empty(const tn_frame *call, uint32_t axes,
                  what, (int)empty);
 }
 
-void reduce_repeat(reduce_repeated *to, const tn_tensor *from,
-                   const tn_tensor *like, uint32_t axes) {
+void reduce_repeat_along(reduce_repeated *to, const tn_tensor *from,
+                         const tn_tensor *like, uint32_t axes) {
   const int kept = from->ndim == like->ndim;
   for (int32_t i = 0, k = 0; i < like->ndim; ++i) {
     const int gone = (int)(axes >> i & 1);
@@ -91,7 +91,7 @@ void reduce_repeat(reduce_repeated *to, const tn_tensor *from,
 
 /* ------------------------------------------------------------------- views */
 
-void reduce_view_make(reduce_view *v, const tn_tensor *in, uint32_t axes) {
+void reduce_view_init(reduce_view *v, const tn_tensor *in, uint32_t axes) {
   int32_t n = 0;
   v->tensor = *in;
   v->tensor.shape = v->shape;
@@ -106,7 +106,7 @@ void reduce_view_make(reduce_view *v, const tn_tensor *in, uint32_t axes) {
   }
 }
 
-int32_t reduce_join(int32_t ndim, int64_t *shape, int64_t *strides) {
+int32_t reduce_join_axes(int32_t ndim, int64_t *shape, int64_t *strides) {
   int32_t last = -1;
   for (int32_t i = 0; i < ndim; ++i) {
     if (shape[i] == 1) continue;

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #if defined(__cplusplus)
-#define REDUCE_BIG __device__ __forceinline__
+#define REDUCE_INLINE __device__ __forceinline__
 #else
-#define REDUCE_BIG static inline
+#define REDUCE_INLINE static inline
 #endif
 
 /* f64 products up to this, and down to its reciprocal, need none of this
@@ -21,16 +21,16 @@
 
 /* factor * 2^power, where |factor| is from 1 to 2. Factors that are 0, infinite
  * or NaN are counted; `factor` has the sign of the first two kinds. */
-typedef struct reduce_big {
+typedef struct reduce_scaled {
   double factor;
   int64_t power;
   int64_t zeros;
   int64_t infinities;
   int64_t nans;
-} reduce_big;
+} reduce_scaled;
 
 /* Returns x / 2^power, which is from 1 to 2; x is finite and not 0. */
-REDUCE_BIG double reduce_split(double x, int64_t *power) {
+REDUCE_INLINE double reduce_split_power(double x, int64_t *power) {
   const uint64_t exponent = UINT64_C(0x7ff) << 52;
   uint64_t bits;
   *power = -1023;
@@ -45,20 +45,20 @@ REDUCE_BIG double reduce_split(double x, int64_t *power) {
   return x;
 }
 
-REDUCE_BIG reduce_big reduce_big_one(void) {
-  reduce_big one;
+REDUCE_INLINE reduce_scaled reduce_scaled_make_one(void) {
+  reduce_scaled one;
   one.factor = 1;
   one.power = one.zeros = one.infinities = one.nans = 0;
   return one;
 }
 
-REDUCE_BIG void reduce_big_scale(reduce_big *big) {
+REDUCE_INLINE void reduce_scaled_normalize(reduce_scaled *big) {
   if (big->factor < 2 && big->factor > -2) return;
   big->factor /= 2;
   ++big->power;
 }
 
-REDUCE_BIG void reduce_big_times(reduce_big *big, double x) {
+REDUCE_INLINE void reduce_scaled_multiply(reduce_scaled *big, double x) {
   int64_t power = 0;
   if (x != x) {
     ++big->nans;
@@ -72,23 +72,24 @@ REDUCE_BIG void reduce_big_times(reduce_big *big, double x) {
     big->factor *= copysign(1.0, x);
     return;
   }
-  big->factor *= reduce_split(x, &power);
+  big->factor *= reduce_split_power(x, &power);
   big->power += power;
-  reduce_big_scale(big);
+  reduce_scaled_normalize(big);
 }
 
-REDUCE_BIG reduce_big reduce_big_both(reduce_big a, reduce_big b) {
+REDUCE_INLINE reduce_scaled reduce_scaled_multiply_both(reduce_scaled a,
+                                                        reduce_scaled b) {
   a.factor *= b.factor;
   a.power += b.power;
   a.zeros += b.zeros;
   a.infinities += b.infinities;
   a.nans += b.nans;
-  reduce_big_scale(&a);
+  reduce_scaled_normalize(&a);
   return a;
 }
 
 /* Returns the value of a product, rounded once. */
-REDUCE_BIG double reduce_big_value(const reduce_big *big) {
+REDUCE_INLINE double reduce_scaled_get_value(const reduce_scaled *big) {
   const int64_t most = 4000; /* ldexp takes an int */
   const int64_t power = big->power > most    ? most
                         : big->power < -most ? -most
@@ -101,7 +102,7 @@ REDUCE_BIG double reduce_big_value(const reduce_big *big) {
 }
 
 /* Returns the product of all factors but x, which is one of them. */
-REDUCE_BIG double reduce_big_without(reduce_big all, double x) {
+REDUCE_INLINE double reduce_scaled_remove_factor(reduce_scaled all, double x) {
   int64_t power = 0;
   double factor = 1;
   if (x != x) {
@@ -113,11 +114,11 @@ REDUCE_BIG double reduce_big_without(reduce_big all, double x) {
     --all.infinities;
     factor = copysign(1.0, x);
   } else {
-    factor = reduce_split(x, &power);
+    factor = reduce_split_power(x, &power);
   }
   all.factor /= factor;
   all.power -= power;
-  return reduce_big_value(&all);
+  return reduce_scaled_get_value(&all);
 }
 
 #endif /* TENSOR_REDUCE_BIG_H_ */

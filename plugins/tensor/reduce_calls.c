@@ -34,24 +34,27 @@ static int keeps_dims(const tn_frame *call) {
 int32_t tensor_reduce_infer(const tn_frame *call) {
   uint32_t axes;
   if (call->in[0].ndim < 0) return TN_OK;
-  const int32_t code = reduce_axes(call, call->in[0].ndim, &axes);
-  return code == TN_OK ? reduce_infer(call, axes, keeps_dims(call)) : code;
+  const int32_t code = reduce_read_axes(call, call->in[0].ndim, &axes);
+  return code == TN_OK ? reduce_infer_shape(call, axes, keeps_dims(call))
+                       : code;
 }
 
 int32_t tensor_extreme_infer(const tn_frame *call) {
   uint32_t axes;
   if (call->in[0].ndim < 0) return TN_OK;
-  int32_t code = reduce_axes(call, call->in[0].ndim, &axes);
-  if (code == TN_OK) code = reduce_not_empty(call, axes, "extreme");
-  return code == TN_OK ? reduce_infer(call, axes, keeps_dims(call)) : code;
+  int32_t code = reduce_read_axes(call, call->in[0].ndim, &axes);
+  if (code == TN_OK) code = reduce_check_not_empty(call, axes, "extreme");
+  return code == TN_OK ? reduce_infer_shape(call, axes, keeps_dims(call))
+                       : code;
 }
 
 int32_t tensor_reduce_bytes(const tn_frame *call, uint64_t *bytes) {
   uint32_t axes;
   *bytes = 0;
   if (call->flags & TN_CALL_BACKWARD) return TN_OK;
-  const int32_t code = reduce_axes(call, call->in[0].ndim, &axes);
-  if (code == TN_OK) *bytes = reduce_bytes(&call->in[0], &call->out[0], axes);
+  const int32_t code = reduce_read_axes(call, call->in[0].ndim, &axes);
+  if (code == TN_OK)
+    *bytes = reduce_count_bytes(&call->in[0], &call->out[0], axes);
   return code;
 }
 
@@ -61,10 +64,10 @@ static int32_t run_reduction(const tn_frame *call, const reduce_op *op) {
                     .in = &call->in[0],
                     .out = &call->out[0],
                     .req = call->req[0]};
-  if (call->n_ws > 0 && call->ws_bytes[0] > 0) run.room = call->ws[0];
-  if (call->flags & TN_CALL_EXTENT) return reduce_all(&run); /* an extent */
-  const int32_t code = reduce_axes(call, call->in[0].ndim, &run.axes);
-  return code == TN_OK ? reduce_all(&run) : code;
+  if (call->n_ws > 0 && call->ws_bytes[0] > 0) run.workspace = call->ws[0];
+  if (call->flags & TN_CALL_EXTENT) return reduce_compute(&run); /* an extent */
+  const int32_t code = reduce_read_axes(call, call->in[0].ndim, &run.axes);
+  return code == TN_OK ? reduce_compute(&run) : code;
 }
 
 #define VALUE(name)                             \

@@ -25,7 +25,7 @@ static int64_t multiply_lengths(const int64_t *n, int32_t count) {
   return product;
 }
 
-static void divide_parts(reduce_cut *cut) {
+static void divide_parts(reduce_column_plan *cut) {
   const int64_t tasks = cut->outer * cut->blocks;
   const int64_t most = cut->outer * cut->wide * cut->height / PART;
   cut->parts = 1;
@@ -35,14 +35,14 @@ static void divide_parts(reduce_cut *cut) {
   if (cut->parts > cut->height) cut->parts = cut->height;
 }
 
-int reduce_by_columns(const reduce_view *view, reduce_cut *cut) {
+int reduce_plan_columns(const reduce_view *view, reduce_column_plan *cut) {
   const int32_t kept = view->kept, gone = view->tensor.ndim - kept;
   memcpy(cut->kept, view->shape, (size_t)kept * sizeof(int64_t));
   memcpy(cut->kept_step, view->strides, (size_t)kept * sizeof(int64_t));
   memcpy(cut->rows, view->shape + kept, (size_t)gone * sizeof(int64_t));
   memcpy(cut->row_step, view->strides + kept, (size_t)gone * sizeof(int64_t));
-  cut->n_kept = reduce_join(kept, cut->kept, cut->kept_step);
-  cut->n_rows = reduce_join(gone, cut->rows, cut->row_step);
+  cut->n_kept = reduce_join_axes(kept, cut->kept, cut->kept_step);
+  cut->n_rows = reduce_join_axes(gone, cut->rows, cut->row_step);
   cut->wide = cut->kept[cut->n_kept - 1];
   cut->height = multiply_lengths(cut->rows, cut->n_rows);
   if (cut->wide == 1) return 0;
@@ -63,7 +63,7 @@ int reduce_by_columns(const reduce_view *view, reduce_cut *cut) {
 /* A reduction by columns. */
 typedef struct job {
   const reduce_task *t;
-  const reduce_cut *cut;
+  const reduce_column_plan *cut;
 } job;
 
 /* Rows of contiguous elements, `apart` elements from each other. */
@@ -72,7 +72,7 @@ typedef struct patch {
   int64_t n;
   int64_t step;
   int64_t rows;
-  int64_t apart;
+  int64_t row_distance;
 } patch;
 
 static void run_column(tn_kernel_body *body, uint64_t *records,
@@ -91,18 +91,19 @@ static void add_patch(const reduce_task *t, uint64_t *records, patch p) {
   const int64_t bytes = tn_dtype_bytes(dtype);
   if (t->direct_column && p.step == 1) {
     run_column(t->direct_column, records, p.at, p.n,
-               &(reduce_rows){p.rows, p.apart});
+               &(reduce_rows){p.rows, p.row_distance});
     return;
   }
   while (p.rows > 0) {
     const int64_t n = p.rows < STAGED ? p.rows : STAGED;
     for (int64_t r = 0; r < n; ++r) {
       const tn_kernel_line line = {
-          (char *)(uintptr_t)p.at + r * p.apart * bytes, p.step, p.n, dtype};
+          (char *)(uintptr_t)p.at + r * p.row_distance * bytes, p.step, p.n,
+          dtype};
       tn_kernel_load(staged + r * p.n, &t->mode, &line);
     }
     run_column(t->column, records, staged, p.n, &(reduce_rows){n, p.n});
-    p.at += n * p.apart * bytes;
+    p.at += n * p.row_distance * bytes;
     p.rows -= n;
   }
 }
@@ -126,7 +127,7 @@ static void add_rows(const job *j, uint64_t *records, patch p) {
  * elements after the input's start. */
 static void add_range(const job *j, uint64_t *records, int64_t base, int64_t n,
                       int64_t begin, int64_t end) {
-  const reduce_cut *cut = j->cut;
+  const reduce_column_plan *cut = j->cut;
   const tn_tensor *in = &j->t->in.tensor;
   const int32_t inner = cut->n_rows - 1;
   while (begin < end) {
@@ -154,7 +155,7 @@ static void fill_records(const reduce_task *t, uint64_t *records, int64_t n) {
 /* One slice: part p of block b of columns, in group o. */
 static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
   const job *j = (const job *)arg;
-  const reduce_cut *cut = j->cut;
+  const reduce_column_plan *cut = j->cut;
   const int64_t wide = cut->wide, all = cut->outer * wide;
   for (int64_t i = begin; i < end; ++i) {
     TN_KERNEL_LINED uint64_t records[REDUCE_COLUMNS];
@@ -172,10 +173,10 @@ static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
       run_column(j->t->merge_column, records, records + n, n,
                  &(reduce_rows){cut->together - 1, n});
     if (cut->parts == 1)
-      reduce_put(j->t, o * wide + first, n, records);
+      reduce_write_results(j->t, o * wide + first, n, records);
     else
-      memcpy((uint64_t *)j->t->run->room + p * all + o * wide + first, records,
-             (size_t)n * sizeof *records);
+      memcpy((uint64_t *)j->t->run->workspace + p * all + o * wide + first,
+             records, (size_t)n * sizeof *records);
   }
   return TN_OK;
 }
@@ -190,20 +191,20 @@ static int32_t parts_slice(void *arg, int64_t begin, int64_t end) {
     const int64_t n = left < REDUCE_COLUMNS ? left : REDUCE_COLUMNS;
     fill_records(j->t, records, n);
     run_column(j->t->merge_column, records,
-               (const uint64_t *)j->t->run->room + begin, n,
+               (const uint64_t *)j->t->run->workspace + begin, n,
                &(reduce_rows){j->cut->parts, all});
-    reduce_put(j->t, begin, n, records);
+    reduce_write_results(j->t, begin, n, records);
     begin += n;
   }
   return TN_OK;
 }
 
-int32_t reduce_columns(const reduce_task *t, const reduce_cut *cut) {
+int32_t reduce_columns(const reduce_task *t, const reduce_column_plan *cut) {
   enum { GRAIN = 4096 };
   const tn_frame *call = t->run->call;
-  reduce_cut own = *cut;
+  reduce_column_plan own = *cut;
   const job j = {t, &own};
-  if (!t->run->room) own.parts = 1;
+  if (!t->run->workspace) own.parts = 1;
   const int64_t tasks = own.outer * own.blocks * own.parts;
   const int64_t each = own.height * own.wide / own.blocks / own.parts;
   const int32_t code = call->host->parallel_for(

@@ -15,7 +15,7 @@ typedef struct reduce_dual {
   int64_t power;
 } reduce_dual;
 
-REDUCE_BIG reduce_dual reduce_dual_one(void) {
+REDUCE_INLINE reduce_dual reduce_dual_make_one(void) {
   reduce_dual one;
   one.real = 1;
   one.dual = 0;
@@ -25,7 +25,7 @@ REDUCE_BIG reduce_dual reduce_dual_one(void) {
 
 /* Multiplies by x + u*e. A number too large or too small for the next product
  * moves a part of its exponent to the power. */
-REDUCE_BIG void reduce_dual_times(reduce_dual *d, double x, double u) {
+REDUCE_INLINE void reduce_dual_multiply(reduce_dual *d, double x, double u) {
   const double dual = d->dual * x + d->real * u;
   double most;
   int power;
@@ -41,7 +41,8 @@ REDUCE_BIG void reduce_dual_times(reduce_dual *d, double x, double u) {
 }
 
 /* Returns the dual part of the product of both. */
-REDUCE_BIG double reduce_dual_part(reduce_dual a, reduce_dual b) {
+REDUCE_INLINE double reduce_dual_get_product_part(reduce_dual a,
+                                                  reduce_dual b) {
   const int64_t most = 4000; /* ldexp takes an int */
   const int64_t sum = a.power + b.power;
   const int64_t power = sum > most ? most : sum < -most ? -most : sum;

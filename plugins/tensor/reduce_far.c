@@ -11,8 +11,8 @@ enum { PART = 256 }; /* elements in one conversion */
 /* ------------------------------------------------------------------- lines */
 
 typedef struct work {
-  const reduce_far *far;
-  reduce_view head, data, out; /* axes of lines last */
+  const reduce_overflow_lines *overflow;
+  reduce_view out_gradient, data, out; /* axes of lines last */
   tn_kernel_mode mode;
 } work;
 
@@ -90,7 +90,7 @@ static int has_only_normal(const double *x, int64_t n) {
 
 /* Multiplies a part of plain elements: no product of their factors
  * overflows. */
-static void multiply_normal(reduce_big *all, const double *x) {
+static void multiply_normal(reduce_scaled *all, const double *x) {
   double factor[LANES];
   int64_t power[LANES];
   for (int j = 0; j < LANES; ++j) factor[j] = 1, power[j] = 0;
@@ -100,7 +100,7 @@ static void multiply_normal(reduce_big *all, const double *x) {
       power[j] += read_exponent(x[i + j]) - BIAS;
     }
   for (int j = 0; j < LANES; ++j) {
-    reduce_big_times(all, factor[j]);
+    reduce_scaled_multiply(all, factor[j]);
     all->power += power[j];
   }
 }
@@ -108,14 +108,15 @@ static void multiply_normal(reduce_big *all, const double *x) {
 /* Computes the gradient of a product for each of n elements: `head` times the
  * product of all others. The line must pass has_only_normal. */
 static void compute_normal_others(double *y, const double *x, int64_t n,
-                                  double head, const reduce_big *all) {
+                                  double out_gradient,
+                                  const reduce_scaled *all) {
   for (int64_t i = 0; i < n; ++i) {
     const double factor = all->factor / with_exponent(x[i], BIAS);
     const int64_t power = all->power - (read_exponent(x[i]) - BIAS);
     const int64_t low = power < -2000 ? -2000 : power;
     const int64_t q = low > 2000 ? 2000 : low, half = q / 2;
-    y[i] = head * (factor * with_exponent(1, BIAS + half) *
-                   with_exponent(1, BIAS + q - half));
+    y[i] = out_gradient * (factor * with_exponent(1, BIAS + half) *
+                           with_exponent(1, BIAS + q - half));
   }
 }
 
@@ -127,33 +128,36 @@ static void multiply_part(const work *w, const part *p, void *arg) {
     return;
   }
   for (int64_t i = 0; i < p->data.n; ++i)
-    if (x[i] == x[i] || !w->far->skips_nan) reduce_big_times(arg, x[i]);
+    if (x[i] == x[i] || !w->overflow->skips_nan)
+      reduce_scaled_multiply(arg, x[i]);
 }
 
 typedef struct products {
-  double head;
-  reduce_big all;
+  double out_gradient;
+  reduce_scaled all;
 } products;
 
 static void compute_others(double *y, const double *x, int64_t n, int skips_nan,
                            const products *line) {
   for (int64_t i = 0; i < n; ++i) {
     const int is_none = skips_nan && x[i] != x[i];
-    y[i] = is_none ? 0 : line->head * reduce_big_without(line->all, x[i]);
+    y[i] = is_none ? 0
+                   : line->out_gradient *
+                         reduce_scaled_remove_factor(line->all, x[i]);
   }
 }
 
 static void put_others(const work *w, const part *p, void *arg) {
   const products *line = (const products *)arg;
-  const reduce_big *all = &line->all;
+  const reduce_scaled *all = &line->all;
   const int is_plain = all->zeros + all->infinities + all->nans == 0;
   double x[PART], y[PART], old[PART];
   tn_kernel_load(x, &w->mode, &p->data);
   if (is_plain && has_only_normal(x, p->data.n))
-    compute_normal_others(y, x, p->data.n, line->head, all);
+    compute_normal_others(y, x, p->data.n, line->out_gradient, all);
   else
-    compute_others(y, x, p->data.n, w->far->skips_nan, line);
-  if (w->far->call->req[0] == TN_REQ_ADD) {
+    compute_others(y, x, p->data.n, w->overflow->skips_nan, line);
+  if (w->overflow->call->req[0] == TN_REQ_ADD) {
     tn_kernel_load(old, &w->mode, &p->out);
     for (int64_t i = 0; i < p->data.n; ++i) y[i] += old[i];
   }
@@ -163,34 +167,34 @@ static void put_others(const work *w, const part *p, void *arg) {
 static int32_t compute_far_slice(void *arg, int64_t begin, int64_t end) {
   const work *w = (const work *)arg;
   for (int64_t line = begin; line < end; ++line) {
-    products p = {.all = reduce_big_one()};
-    if (w->far->rests[line] == w->far->rests[line]) continue;
-    const tn_kernel_line head = {locate_line(&w->head, line), 1, 1,
-                                 w->head.tensor.dtype};
-    tn_kernel_load(&p.head, &w->mode, &head);
+    products p = {.all = reduce_scaled_make_one()};
+    if (w->overflow->rests[line] == w->overflow->rests[line]) continue;
+    const tn_kernel_line out_gradient = {locate_line(&w->out_gradient, line), 1,
+                                         1, w->out_gradient.tensor.dtype};
+    tn_kernel_load(&p.out_gradient, &w->mode, &out_gradient);
     visit_parts(w, line, multiply_part, &p.all);
     visit_parts(w, line, put_others, &p);
   }
   return TN_OK;
 }
 
-int reduce_far_mark(const reduce_far *far) {
+int reduce_mark_overflow_lines(const reduce_overflow_lines *overflow) {
   int any = 0;
-  for (int64_t i = 0; i < far->lines; ++i)
-    any |= far->rests[i] != far->rests[i];
-  for (int64_t i = 0; any && i < far->lines; ++i)
-    if (far->rests[i] != far->rests[i]) far->zeros[i] = 2;
+  for (int64_t i = 0; i < overflow->lines; ++i)
+    any |= overflow->rests[i] != overflow->rests[i];
+  for (int64_t i = 0; any && i < overflow->lines; ++i)
+    if (overflow->rests[i] != overflow->rests[i]) overflow->zeros[i] = 2;
   return any;
 }
 
-int32_t reduce_far_run(const reduce_far *far) {
-  const tn_frame *call = far->call;
-  work w = {.far = far, .mode = {TN_F64, tn_kernel_level(call)}};
-  const int64_t length = tn_tensor_size(far->data) / far->lines;
+int32_t reduce_run_overflow_lines(const reduce_overflow_lines *overflow) {
+  const tn_frame *call = overflow->call;
+  work w = {.overflow = overflow, .mode = {TN_F64, tn_kernel_level(call)}};
+  const int64_t length = tn_tensor_size(overflow->data) / overflow->lines;
   const int64_t grain = TN_KERNEL_GRAIN / length;
-  reduce_view_make(&w.head, far->head, far->axes);
-  reduce_view_make(&w.data, far->data, far->axes);
-  reduce_view_make(&w.out, &call->out[0], far->axes);
-  return call->host->parallel_for(call, far->lines, grain > 0 ? grain : 1,
+  reduce_view_init(&w.out_gradient, overflow->out_gradient, overflow->axes);
+  reduce_view_init(&w.data, overflow->data, overflow->axes);
+  reduce_view_init(&w.out, &call->out[0], overflow->axes);
+  return call->host->parallel_for(call, overflow->lines, grain > 0 ? grain : 1,
                                   compute_far_slice, &w);
 }

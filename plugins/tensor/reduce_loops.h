@@ -23,7 +23,7 @@ typedef struct reduce_loops {
 /* Rows of a column loop. */
 typedef struct reduce_rows {
   int64_t n;
-  int64_t apart; /* elements between two */
+  int64_t row_distance; /* distance between two rows, in elements */
 } reduce_rows;
 
 /* Conversion of the record of all elements. */
@@ -75,10 +75,12 @@ static inline uint64_t reduce_line(tn_kernel_body *body, const void *from,
 
 /* Finishes n records, of lines number `first` and following, and writes the
  * results. Changes the records. n is at most REDUCE_COLUMNS. [worker] */
-void reduce_put(const reduce_task *t, int64_t first, int64_t n, void *records);
+void reduce_write_results(const reduce_task *t, int64_t first, int64_t n,
+                          void *records);
 
-/* How a run adds rows to rows; shapes and strides decide it. */
-typedef struct reduce_cut {
+/* The plan of a reduction by columns, which adds rows to rows. Shapes and
+ * strides decide it. */
+typedef struct reduce_column_plan {
   int32_t n_kept; /* axes after joining, the columns last */
   int32_t n_rows; /* axes that rows iterate over */
   int64_t kept[TN_MAX_NDIM], kept_step[TN_MAX_NDIM];
@@ -86,15 +88,15 @@ typedef struct reduce_cut {
   int64_t wide;     /* columns */
   int64_t blocks;   /* number of blocks of REDUCE_COLUMNS columns */
   int64_t outer;    /* repetitions of these columns */
-  int64_t height;   /* rows of each */
-  int64_t parts;    /* parts of these rows, for threads */
+  int64_t height;   /* number of rows that each column has */
+  int64_t parts;    /* number of parts of these rows, for threads */
   int64_t together; /* rows joined to one, if they are short and dense */
-} reduce_cut;
+} reduce_column_plan;
 
 /* Whether rows are better than lines; fills in `cut` if so. [any] */
-int reduce_by_columns(const reduce_view *view, reduce_cut *cut);
+int reduce_plan_columns(const reduce_view *view, reduce_column_plan *cut);
 
 /* Computes the reduction by columns. [worker] */
-int32_t reduce_columns(const reduce_task *t, const reduce_cut *cut);
+int32_t reduce_columns(const reduce_task *t, const reduce_column_plan *cut);
 
 #endif /* TENSOR_REDUCE_LOOPS_H_ */

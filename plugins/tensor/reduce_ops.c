@@ -59,36 +59,37 @@
 
 /* The column loop: four rows at a time, because each step reads and writes the
  * records. Rows are combined as `part` before they are merged with records. */
-#define COLUMN(name, type, part, wide, change, both, last)                 \
-  TN_KERNEL_BODY void name##_column(const tn_kernel_block *block,          \
-                                    const void *params) {                  \
-    const reduce_rows *rows = (const reduce_rows *)params;                 \
-    const type *x = (const type *)block->in[0];                            \
-    wide *sum = (wide *)block->out;                                        \
-    const int64_t apart = rows->apart;                                     \
-    int64_t r = 0;                                                         \
-    for (; r + 4 <= rows->n; r += 4, x += 4 * apart) {                     \
-      TN_KERNEL_INDEPENDENT                                                \
-      for (int64_t j = 0; j < block->n; ++j) {                             \
-        const part a = (part)x[j], b = (part)x[j + apart];                 \
-        const part c = (part)x[j + 2 * apart], d = (part)x[j + 3 * apart]; \
-        const part p = (part)change(a), q = (part)change(b);               \
-        const part s = (part)change(c), t = (part)change(d);               \
-        const part u = both(p, q), v = both(s, t);                         \
-        const part w = both(u, v);                                         \
-        const wide all = sum[j];                                           \
-        sum[j] = last(all, (wide)w);                                       \
-      }                                                                    \
-    }                                                                      \
-    for (; r < rows->n; ++r, x += apart) {                                 \
-      TN_KERNEL_INDEPENDENT                                                \
-      for (int64_t j = 0; j < block->n; ++j) {                             \
-        const part a = (part)x[j], p = (part)change(a);                    \
-        const wide all = sum[j];                                           \
-        sum[j] = last(all, (wide)p);                                       \
-      }                                                                    \
-    }                                                                      \
-  }                                                                        \
+#define COLUMN(name, type, part, wide, change, both, last)        \
+  TN_KERNEL_BODY void name##_column(const tn_kernel_block *block, \
+                                    const void *params) {         \
+    const reduce_rows *rows = (const reduce_rows *)params;        \
+    const type *x = (const type *)block->in[0];                   \
+    wide *sum = (wide *)block->out;                               \
+    const int64_t row_distance = rows->row_distance;              \
+    int64_t r = 0;                                                \
+    for (; r + 4 <= rows->n; r += 4, x += 4 * row_distance) {     \
+      TN_KERNEL_INDEPENDENT                                       \
+      for (int64_t j = 0; j < block->n; ++j) {                    \
+        const part a = (part)x[j], b = (part)x[j + row_distance]; \
+        const part c = (part)x[j + 2 * row_distance],             \
+                   d = (part)x[j + 3 * row_distance];             \
+        const part p = (part)change(a), q = (part)change(b);      \
+        const part s = (part)change(c), t = (part)change(d);      \
+        const part u = both(p, q), v = both(s, t);                \
+        const part w = both(u, v);                                \
+        const wide all = sum[j];                                  \
+        sum[j] = last(all, (wide)w);                              \
+      }                                                           \
+    }                                                             \
+    for (; r < rows->n; ++r, x += row_distance) {                 \
+      TN_KERNEL_INDEPENDENT                                       \
+      for (int64_t j = 0; j < block->n; ++j) {                    \
+        const part a = (part)x[j], p = (part)change(a);           \
+        const wide all = sum[j];                                  \
+        sum[j] = last(all, (wide)p);                              \
+      }                                                           \
+    }                                                             \
+  }                                                               \
   TN_KERNEL_LEVELS(name##_column)
 
 /* Both loops for floats, with sums and products in f64; for the largest or
@@ -167,7 +168,8 @@ const reduce_op reduce_norm_2 = {ALL(square, sum), .records = &reduce_sum,
                                  .finish = REDUCE_ROOT};
 static const reduce_op checked = {
     .f64 = PAIR(checked_f64), .i64 = PAIR(prod_i64), ONES};
-const reduce_op reduce_rest = {ALL(rest, rest), .records = &checked, ONES};
-const reduce_op reduce_nanrest = {ALL(nanrest, rest), .records = &checked,
-                                  ONES};
-const reduce_op reduce_zeros = {ALL(zeros, zeros), .records = &reduce_sum};
+const reduce_op reduce_nonzero_prod = {ALL(rest, rest), .records = &checked,
+                                       ONES};
+const reduce_op reduce_nonzero_nanprod = {ALL(nanrest, rest),
+                                          .records = &checked, ONES};
+const reduce_op reduce_zero_count = {ALL(zeros, zeros), .records = &reduce_sum};

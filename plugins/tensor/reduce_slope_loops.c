@@ -4,12 +4,13 @@
 #include "reduce.h"
 #include "tenon/kernel/kernel.h"
 
-struct reduce_slope {
+struct reduce_gradient {
   tn_kernel_map map;
 };
 
-int32_t reduce_slope_run(const tn_frame *call, const reduce_slope *slope) {
-  return tn_kernel_map_run(call, &slope->map, 1);
+int32_t reduce_run_gradient(const tn_frame *call,
+                            const reduce_gradient *gradient) {
+  return tn_kernel_map_run(call, &gradient->map, 1);
 }
 
 /* Elements of the gradient of out, of data, and of out; y is the result. */
@@ -46,13 +47,13 @@ SLOPE(by_sign_f64, double, x > 0 ? g : x < 0 ? -g : x == x ? 0 : x)
 SLOPE(by_share_f32, float, z == 0 ? 0 : g * (x / z))
 SLOPE(by_share_f64, double, z == 0 ? 0 : g * (x / z))
 
-const reduce_slope reduce_where_number = {
+const reduce_gradient reduce_gradient_where_number = {
     {BODIES(where_number), .n_in = 3, .in = {0, 1, 1}}};
-const reduce_slope reduce_where_equal = {
+const reduce_gradient reduce_gradient_where_equal = {
     {BODIES(where_equal), .n_in = 3, .in = {0, 1, 2}}};
-const reduce_slope reduce_by_sign = {
+const reduce_gradient reduce_gradient_by_sign = {
     {FLOAT_BODIES(by_sign), .n_in = 3, .in = {0, 1, 1}}};
-const reduce_slope reduce_by_share = {
+const reduce_gradient reduce_gradient_by_share = {
     {FLOAT_BODIES(by_share), .n_in = 3, .in = {0, 1, 2}}};
 
 /* The gradient itself, times a factor that is `params`. */
@@ -69,7 +70,7 @@ SCALE(scale_f32, float)
 SCALE(scale_f64, double)
 SCALE(scale_i32, int32_t)
 SCALE(scale_i64, int64_t)
-const reduce_slope reduce_scale = {{BODIES(scale), .n_in = 1}};
+const reduce_gradient reduce_gradient_scale = {{BODIES(scale), .n_in = 1}};
 
 /* ---------------------------------------------------------------- products */
 
@@ -100,11 +101,12 @@ OTHERS(numbers_f64, double, double, x == x, rest / by)
 OTHERS(others_i64, int64_t, uint64_t, 1,
        by == -1 ? 0 - (uint64_t)rest : (uint64_t)(rest / by))
 
-const reduce_slope reduce_others = {{.f64 = TN_KERNEL_BODIES(others_f64),
-                                     .i64 = TN_KERNEL_BODIES(others_i64),
-                                     .n_in = 4,
-                                     .in = {0, 1, 2, 3}}};
-const reduce_slope reduce_other_numbers = {
+const reduce_gradient reduce_gradient_prod = {
+    {.f64 = TN_KERNEL_BODIES(others_f64),
+     .i64 = TN_KERNEL_BODIES(others_i64),
+     .n_in = 4,
+     .in = {0, 1, 2, 3}}};
+const reduce_gradient reduce_gradient_nanprod = {
     {.f64 = TN_KERNEL_BODIES(numbers_f64),
      .i64 = TN_KERNEL_BODIES(others_i64),
      .n_in = 4,

@@ -20,32 +20,33 @@ typedef struct operands {
 } operands;
 
 static int32_t open_operands(operands *o, const tn_frame *call) {
-  const tn_tensor *slope = &call->out[0];
-  const int32_t code = reduce_axes(call, slope->ndim, &o->axes);
+  const tn_tensor *gradient = &call->out[0];
+  const int32_t code = reduce_read_axes(call, gradient->ndim, &o->axes);
   if (code != TN_OK) return code;
-  reduce_repeat(&o->grad, &call->in[0], slope, o->axes);
+  reduce_repeat_along(&o->grad, &call->in[0], gradient, o->axes);
   o->in[0] = o->grad.tensor;
   o->in[1] = call->in[1];
   if (call->in_flags[2] & TN_IN_ABSENT) return TN_OK;
-  reduce_repeat(&o->out, &call->in[2], slope, o->axes);
+  reduce_repeat_along(&o->out, &call->in[2], gradient, o->axes);
   o->in[2] = o->out.tensor;
   return TN_OK;
 }
 
-static int32_t run_slope(const tn_frame *call, const operands *o,
-                         const reduce_slope *slope, const void *params) {
+static int32_t run_loops(const tn_frame *call, const operands *o,
+                         const reduce_gradient *gradient, const void *params) {
   tn_frame own = *call;
   own.in = o->in;
   own.n_in = 4;
   own.params = params;
   own.prepared = NULL;
-  return reduce_slope_run(&own, slope);
+  return reduce_run_gradient(&own, gradient);
 }
 
-static int32_t run_gradient(const tn_frame *call, const reduce_slope *slope) {
+static int32_t run_gradient(const tn_frame *call,
+                            const reduce_gradient *gradient) {
   operands o;
   const int32_t code = open_operands(&o, call);
-  return code == TN_OK ? run_slope(call, &o, slope, NULL) : code;
+  return code == TN_OK ? run_loops(call, &o, gradient, NULL) : code;
 }
 
 static int32_t run_scale(const tn_frame *call, int mean) {
@@ -56,7 +57,7 @@ static int32_t run_scale(const tn_frame *call, int mean) {
   for (int32_t i = 0; mean && i < call->out[0].ndim; ++i)
     if (o.axes >> i & 1) factor *= (double)call->out[0].shape[i];
   factor = 1 / factor;
-  return run_slope(call, &o, &reduce_scale, &factor);
+  return run_loops(call, &o, &reduce_gradient_scale, &factor);
 }
 
 int32_t tensor_sum_backward(const tn_frame *call) {
@@ -68,17 +69,17 @@ int32_t tensor_mean_backward(const tn_frame *call) {
 }
 
 int32_t tensor_nansum_backward(const tn_frame *call) {
-  return run_gradient(call, &reduce_where_number);
+  return run_gradient(call, &reduce_gradient_where_number);
 }
 
 int32_t tensor_extreme_backward(const tn_frame *call) {
-  return run_gradient(call, &reduce_where_equal);
+  return run_gradient(call, &reduce_gradient_where_equal);
 }
 
 int32_t tensor_norm_backward(const tn_frame *call) {
   return run_gradient(call, tensor_norm_params_of(call)->ord == 1
-                                ? &reduce_by_sign
-                                : &reduce_by_share);
+                                ? &reduce_gradient_by_sign
+                                : &reduce_gradient_by_share);
 }
 
 /* ---------------------------------------------------------------- products */
@@ -91,10 +92,10 @@ int32_t tensor_prod_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if (!(call->flags & TN_CALL_BACKWARD))
     return tensor_reduce_bytes(call, bytes);
-  const int32_t code = reduce_axes(call, data->ndim, &axes);
+  const int32_t code = reduce_read_axes(call, data->ndim, &axes);
   if (code == TN_OK)
-    *bytes =
-        16 * (uint64_t)tn_tensor_size(grad) + reduce_bytes(data, grad, axes);
+    *bytes = 16 * (uint64_t)tn_tensor_size(grad) +
+             reduce_count_bytes(data, grad, axes);
   return code;
 }
 
@@ -116,26 +117,28 @@ static void records_like(reduce_repeated *to, const tn_tensor *grad, void *at) {
 /* The differences between both kinds of products. */
 typedef struct product {
   const reduce_op *rest;
-  const reduce_slope *slope;
+  const reduce_gradient *gradient;
   int skips_nan;
 } product;
 
 /* Lines with products that f64 may not hold are computed at the end. */
 static int32_t run_others(const tn_frame *call, const operands *o,
                           const product *p, double *rests) {
-  const reduce_far far = {.call = call,
-                          .head = &o->in[0],
-                          .data = &o->in[1],
-                          .rests = rests,
-                          .zeros = rests + tn_tensor_size(&call->in[0]),
-                          .lines = tn_tensor_size(&call->in[0]),
-                          .axes = o->axes,
-                          .skips_nan = p->skips_nan};
+  const reduce_overflow_lines lines = {
+      .call = call,
+      .out_gradient = &o->in[0],
+      .data = &o->in[1],
+      .rests = rests,
+      .zeros = rests + tn_tensor_size(&call->in[0]),
+      .lines = tn_tensor_size(&call->in[0]),
+      .axes = o->axes,
+      .skips_nan = p->skips_nan};
   const tn_dtype own = tn_kernel_compute(call->out[0].dtype);
-  if (own == TN_I32 || own == TN_I64) return run_slope(call, o, p->slope, NULL);
-  const int any = reduce_far_mark(&far);
-  const int32_t code = run_slope(call, o, p->slope, NULL);
-  return code == TN_OK && any ? reduce_far_run(&far) : code;
+  if (own == TN_I32 || own == TN_I64)
+    return run_loops(call, o, p->gradient, NULL);
+  const int any = reduce_mark_overflow_lines(&lines);
+  const int32_t code = run_loops(call, o, p->gradient, NULL);
+  return code == TN_OK && any ? reduce_run_overflow_lines(&lines) : code;
 }
 
 static int32_t run_prod(const tn_frame *call, const product *p) {
@@ -144,31 +147,34 @@ static int32_t run_prod(const tn_frame *call, const product *p) {
   reduce_repeated records[2];
   int32_t code = open_operands(&o, call);
   if (code != TN_OK || tn_tensor_size(&call->out[0]) == 0) return code;
-  double *room = (double *)call->ws[0];
-  const int has_more = reduce_bytes(&call->in[1], &call->in[0], o.axes) > 0;
+  double *workspace = (double *)call->ws[0];
+  const int has_more =
+      reduce_count_bytes(&call->in[1], &call->in[0], o.axes) > 0;
   for (int k = 0; k < 2 && code == TN_OK; ++k) {
     reduce_repeated *repeated = k == 0 ? &o.out : &o.more;
-    records_like(&records[k], &call->in[0], room + k * lines);
-    const reduce_run run = {.call = call,
-                            .op = k == 0 ? p->rest : &reduce_zeros,
-                            .in = &call->in[1],
-                            .out = &records[k].tensor,
-                            .axes = o.axes,
-                            .req = TN_REQ_WRITE,
-                            .room = has_more ? room + 2 * lines : NULL};
-    code = reduce_all(&run);
-    reduce_repeat(repeated, &records[k].tensor, &call->out[0], o.axes);
+    records_like(&records[k], &call->in[0], workspace + k * lines);
+    const reduce_run run = {
+        .call = call,
+        .op = k == 0 ? p->rest : &reduce_zero_count,
+        .in = &call->in[1],
+        .out = &records[k].tensor,
+        .axes = o.axes,
+        .req = TN_REQ_WRITE,
+        .workspace = has_more ? workspace + 2 * lines : NULL};
+    code = reduce_compute(&run);
+    reduce_repeat_along(repeated, &records[k].tensor, &call->out[0], o.axes);
     o.in[2 + k] = repeated->tensor;
   }
-  return code == TN_OK ? run_others(call, &o, p, room) : code;
+  return code == TN_OK ? run_others(call, &o, p, workspace) : code;
 }
 
 int32_t tensor_prod_backward(const tn_frame *call) {
-  static const product p = {&reduce_rest, &reduce_others, 0};
+  static const product p = {&reduce_nonzero_prod, &reduce_gradient_prod, 0};
   return run_prod(call, &p);
 }
 
 int32_t tensor_nanprod_backward(const tn_frame *call) {
-  static const product p = {&reduce_nanrest, &reduce_other_numbers, 1};
+  static const product p = {&reduce_nonzero_nanprod, &reduce_gradient_nanprod,
+                            1};
   return run_prod(call, &p);
 }

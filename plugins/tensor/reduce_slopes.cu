@@ -6,12 +6,13 @@
 #include "tenon/kernel/elementwise.cuh"
 #include "tensor.cuh"
 
-struct reduce_slope {
+struct reduce_gradient {
   tn_cuda_map map;
 };
 
-int32_t reduce_slope_run(const tn_frame *call, const reduce_slope *slope) {
-  return tn_cuda_map_run(call, &slope->map, 1);
+int32_t reduce_run_gradient(const tn_frame *call,
+                            const reduce_gradient *gradient) {
+  return tn_cuda_map_run(call, &gradient->map, 1);
 }
 
 /* x[0] is the gradient of out, x[1] data, x[2] out or the product of the
@@ -104,21 +105,22 @@ struct tensor_others {
   }
 #define FLOATS(name) \
   { tn_cuda_run<name<float>>, tn_cuda_run<name<double>>, NULL, NULL }
-const reduce_slope reduce_where_number = {
+const reduce_gradient reduce_gradient_where_number = {
     {ALL(tensor_where_number), 0, 2, {0, 1}}};
-const reduce_slope reduce_where_equal = {
+const reduce_gradient reduce_gradient_where_equal = {
     {ALL(tensor_where_equal), 0, 3, {0, 1, 2}}};
-const reduce_slope reduce_by_sign = {{FLOATS(tensor_by_sign), 0, 2, {0, 1}}};
-const reduce_slope reduce_by_share = {
+const reduce_gradient reduce_gradient_by_sign = {
+    {FLOATS(tensor_by_sign), 0, 2, {0, 1}}};
+const reduce_gradient reduce_gradient_by_share = {
     {FLOATS(tensor_by_share), 0, 3, {0, 1, 2}}};
-const reduce_slope reduce_scale = {{ALL(tensor_scale), 0, 1, {0}}};
-const reduce_slope reduce_others = {
+const reduce_gradient reduce_gradient_scale = {{ALL(tensor_scale), 0, 1, {0}}};
+const reduce_gradient reduce_gradient_prod = {
     {{NULL, tn_cuda_run<tensor_others<double, 0>>, NULL,
       tn_cuda_run<tensor_others<int64_t, 0>>},
      0,
      4,
      {0, 1, 2, 3}}};
-const reduce_slope reduce_other_numbers = {
+const reduce_gradient reduce_gradient_nanprod = {
     {{NULL, tn_cuda_run<tensor_others<double, 1>>, NULL,
       tn_cuda_run<tensor_others<int64_t, 0>>},
      0,
@@ -141,32 +143,34 @@ struct tensor_far_view {
 /* One block per line. */
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     tensor_far(tensor_far_arrays a, tensor_far_view v) {
-  __shared__ reduce_big part[TN_CUDA_THREADS];
+  __shared__ reduce_scaled part[TN_CUDA_THREADS];
   const double *rests = (const double *)a.at[FAR_RESTS].data;
   const int own = (int)threadIdx.x;
   for (int64_t line = blockIdx.x; line < v.kept.n; line += gridDim.x) {
     int64_t first[3], at[2];
     if (rests[line] == rests[line]) continue;
     tensor_find(v.kept, line, first);
-    part[own] = reduce_big_one();
+    part[own] = reduce_scaled_make_one();
     for (int64_t i = own; i < v.gone.n; i += TN_CUDA_THREADS) {
       tensor_find(v.gone, i, at);
       const double x = tn_cuda_read<double>(a.at[FAR_DATA], first[2] + at[1]);
-      if (x == x || !v.skips_nan) reduce_big_times(&part[own], x);
+      if (x == x || !v.skips_nan) reduce_scaled_multiply(&part[own], x);
     }
     __syncthreads();
     for (int half = TN_CUDA_THREADS / 2; half > 0; half /= 2) {
-      if (own < half) part[own] = reduce_big_both(part[own], part[own + half]);
+      if (own < half)
+        part[own] = reduce_scaled_multiply_both(part[own], part[own + half]);
       __syncthreads();
     }
-    const reduce_big all = part[0];
-    const double head = tn_cuda_read<double>(a.at[FAR_HEAD], first[1]);
+    const reduce_scaled all = part[0];
+    const double out_gradient = tn_cuda_read<double>(a.at[FAR_HEAD], first[1]);
     for (int64_t i = own; i < v.gone.n; i += TN_CUDA_THREADS) {
       tensor_find(v.gone, i, at);
       const double x = tn_cuda_read<double>(a.at[FAR_DATA], first[2] + at[1]);
       const bool is_none = v.skips_nan && x != x;
-      tn_cuda_write(a.at[FAR_OUT], first[0] + at[0],
-                    is_none ? 0 : head * reduce_big_without(all, x));
+      tn_cuda_write(
+          a.at[FAR_OUT], first[0] + at[0],
+          is_none ? 0 : out_gradient * reduce_scaled_remove_factor(all, x));
     }
     __syncthreads();
   }
@@ -188,30 +192,30 @@ static tensor_steps<N> far_steps(const reduce_view *const *views, int32_t first,
 }
 
 /* The host cannot wait for the records; the loops inspect them. */
-int reduce_far_mark(const reduce_far *) {
+int reduce_mark_overflow_lines(const reduce_overflow_lines *) {
   return 1;
 }
 
-int32_t reduce_far_run(const reduce_far *far) {
-  const tn_frame *call = far->call;
-  reduce_view out, head, data;
+int32_t reduce_run_overflow_lines(const reduce_overflow_lines *overflow) {
+  const tn_frame *call = overflow->call;
+  reduce_view out, out_gradient, data;
   tensor_far_arrays a = {};
   tensor_far_view v = {};
-  reduce_view_make(&out, &call->out[0], far->axes);
-  reduce_view_make(&head, far->head, far->axes);
-  reduce_view_make(&data, far->data, far->axes);
-  const reduce_view *const kept[] = {&out, &head, &data};
+  reduce_view_init(&out, &call->out[0], overflow->axes);
+  reduce_view_init(&out_gradient, overflow->out_gradient, overflow->axes);
+  reduce_view_init(&data, overflow->data, overflow->axes);
+  const reduce_view *const kept[] = {&out, &out_gradient, &data};
   const reduce_view *const gone[] = {&out, &data};
   v.kept = far_steps<3>(kept, 0, out.kept);
   v.gone = far_steps<2>(gone, out.kept, out.tensor.ndim - out.kept);
-  v.skips_nan = far->skips_nan;
+  v.skips_nan = overflow->skips_nan;
   a.at[FAR_OUT] = tn_cuda_to(&call->out[0], call->req[0]);
-  a.at[FAR_HEAD] = tn_cuda_from(far->head);
-  a.at[FAR_DATA] = tn_cuda_from(far->data);
+  a.at[FAR_HEAD] = tn_cuda_from(overflow->out_gradient);
+  a.at[FAR_DATA] = tn_cuda_from(overflow->data);
   a.at[FAR_RESTS] =
-      tn_cuda_room((void *)(uintptr_t)far->rests, TN_F64, far->lines);
+      tn_cuda_room((void *)(uintptr_t)overflow->rests, TN_F64, overflow->lines);
   a.at[FAR_RESTS].writes = 0;
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tn_cuda_start(call, tensor_far, far->lines, stream, a, v);
+    return tn_cuda_start(call, tensor_far, overflow->lines, stream, a, v);
   });
 }

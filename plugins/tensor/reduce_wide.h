@@ -223,13 +223,15 @@ WIDE_LINES(min, min_ps, INFINITY)
                                               const void *params) {            \
     enum { LANES = WIDE_LANES_##bits, VECTORS = 16 / LANES };                  \
     const reduce_rows *rows = (const reduce_rows *)params;                     \
-    const int64_t apart = rows->apart, whole = block->n / 16 * 16;             \
-    const reduce_rows four = {4, apart}, rest = {rows->n % 4, apart};          \
+    const int64_t row_distance = rows->row_distance,                           \
+                  whole = block->n / 16 * 16;                                  \
+    const reduce_rows four = {4, row_distance},                                \
+                      rest = {rows->n % 4, row_distance};                      \
     const float *x = (const float *)block->in[0];                              \
     double *all = (double *)block->out;                                        \
     const tn_kernel_block side = {block->n - whole, all + whole, {x + whole}}; \
     name##_f32_column_##level(&side, params);                                  \
-    for (int64_t r = 0; r + 4 <= rows->n; r += 4, x += 4 * apart)              \
+    for (int64_t r = 0; r + 4 <= rows->n; r += 4, x += 4 * row_distance)       \
       for (int64_t j = 0; j < whole; j += 16) {                                \
         WIDE_NAN_##bits nan = WIDE_NO_NAN_##bits;                              \
         __m##bits most[VECTORS];                                               \
@@ -237,9 +239,9 @@ WIDE_LINES(min, min_ps, INFINITY)
         for (int k = 0; k < VECTORS; ++k) {                                    \
           const float *at = x + j + LANES * k;                                 \
           const __m##bits a = _mm##bits##_loadu_ps(at);                        \
-          const __m##bits b = _mm##bits##_loadu_ps(at + apart);                \
-          const __m##bits c = _mm##bits##_loadu_ps(at + 2 * apart);            \
-          const __m##bits d = _mm##bits##_loadu_ps(at + 3 * apart);            \
+          const __m##bits b = _mm##bits##_loadu_ps(at + row_distance);         \
+          const __m##bits c = _mm##bits##_loadu_ps(at + 2 * row_distance);     \
+          const __m##bits d = _mm##bits##_loadu_ps(at + 3 * row_distance);     \
           most[k] = _mm##bits##_##op(_mm##bits##_##op(d, c),                   \
                                      _mm##bits##_##op(b, a));                  \
           nan = WIDE_LOOK_##bits(WIDE_LOOK_##bits(nan, a, b), c, d);           \
@@ -249,7 +251,8 @@ WIDE_LINES(min, min_ps, INFINITY)
           name##_f32_column_##level(&some, &four);                             \
           continue;                                                            \
         }                                                                      \
-        for (int k = 4; k < 8; ++k) __builtin_prefetch(x + j + k * apart);     \
+        for (int k = 4; k < 8; ++k)                                            \
+          __builtin_prefetch(x + j + k * row_distance);                        \
         WIDE_UNROLL                                                            \
         for (int k = 0; k < VECTORS; ++k) {                                    \
           double *low = all + j + LANES * k, *high = low + LANES / 2;          \
@@ -279,8 +282,9 @@ WIDE_COLUMNS(min, min_ps, min_pd)
   static target void prefix##_sum_column(const tn_kernel_block *block,         \
                                          const void *params) {                 \
     const reduce_rows *rows = (const reduce_rows *)params;                     \
-    const int64_t apart = rows->apart, whole = block->n / 16 * 16;             \
-    const reduce_rows rest = {rows->n % 4, apart};                             \
+    const int64_t row_distance = rows->row_distance,                           \
+                  whole = block->n / 16 * 16;                                  \
+    const reduce_rows rest = {rows->n % 4, row_distance};                      \
     const float *x = (const float *)block->in[0];                              \
     double *all = (double *)block->out;                                        \
     const tn_kernel_block side = {block->n - whole, all + whole, {x + whole}}; \
@@ -290,9 +294,10 @@ WIDE_COLUMNS(min, min_ps, min_pd)
       return;                                                                  \
     }                                                                          \
     if (side.n > 0) sum_f32_column_##level(&side, params);                     \
-    for (int64_t r = 0; r + 4 <= rows->n; r += 4, x += 4 * apart)              \
+    for (int64_t r = 0; r + 4 <= rows->n; r += 4, x += 4 * row_distance)       \
       for (int64_t j = 0; j < whole; j += 16) {                                \
-        for (int k = 4; k < 8; ++k) __builtin_prefetch(x + j + k * apart);     \
+        for (int k = 4; k < 8; ++k)                                            \
+          __builtin_prefetch(x + j + k * row_distance);                        \
         WIDE_UNROLL                                                            \
         for (int64_t i = j; i < j + 16; i += (lanes))                          \
           _mm##bits##_storeu_pd(                                               \
@@ -300,9 +305,10 @@ WIDE_COLUMNS(min, min_ps, min_pd)
               WIDE_PLUS(                                                       \
                   bits,                                                        \
                   WIDE_PLUS(bits,                                              \
-                            WIDE_PLUS(bits, from(x + i), from(x + i + apart)), \
-                            WIDE_PLUS(bits, from(x + i + 2 * apart),           \
-                                      from(x + i + 3 * apart))),               \
+                            WIDE_PLUS(bits, from(x + i),                       \
+                                      from(x + i + row_distance)),             \
+                            WIDE_PLUS(bits, from(x + i + 2 * row_distance),    \
+                                      from(x + i + 3 * row_distance))),        \
                   _mm##bits##_loadu_pd(all + i)));                             \
       }                                                                        \
     const tn_kernel_block last = {whole, all, {x}};                            \

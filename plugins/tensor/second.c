@@ -19,7 +19,7 @@ int32_t tensor_reduce_grad_infer(const tn_frame *call) {
   int32_t ndim = 0;
   uint32_t axes;
   if (data->ndim < 0) return TN_OK;
-  const int32_t code = reduce_axes(call, data->ndim, &axes);
+  const int32_t code = reduce_read_axes(call, data->ndim, &axes);
   if (code != TN_OK) return code;
   for (int32_t i = 0; i < data->ndim; ++i)
     if (!(axes >> i & 1))

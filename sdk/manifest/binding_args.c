@@ -27,6 +27,7 @@ static bool has_element_type(uint32_t c, uint64_t types) {
   return c < TNM_C_TYPES && (types & ~element_bits[c]) == 0;
 }
 
+/* Returns the TNM_C_* of a C type's name, which has n bytes. */
 static uint32_t find_type(const char *text, size_t n) {
   for (uint32_t c = 0; c < TNM_C_TYPES; ++c)
     if (strlen(tnm_c_names[c]) == n && strncmp(tnm_c_names[c], text, n) == 0)
@@ -52,7 +53,7 @@ static const char *find_fixed_width_name(const char *text, size_t n) {
   return NULL;
 }
 
-/* The word between `const` and `*`. */
+/* A C type in parts: `word` is the name between `const` and `*`, n bytes. */
 typedef struct type_parts {
   const char *word;
   size_t n;
@@ -60,6 +61,7 @@ typedef struct type_parts {
   bool pointer;
 } type_parts;
 
+/* Splits the text of a C type, as in "const float*", into its parts. */
 static type_parts split_pointer_type(const char *text) {
   type_parts p = {.word = text, .n = strlen(text)};
   if (strncmp(p.word, "const ", 6) == 0) {
@@ -122,7 +124,7 @@ bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out) {
 size_t tnm_report_mismatch(tnm_bind *b, tnm_pos pos, const char *under,
                            const char *what) {
   tnm_diag_spec spec = {"E0087", pos, under};
-  b->broken = true;
+  b->has_invalid = true;
   return tnm_diag_add(b->lower->diags, &spec, "%s", what);
 }
 
@@ -437,10 +439,11 @@ static bool report_unknown_value(tnm_bind *b, const tnm_tree *node,
     tnm_names_add(&names, &lower->params[i]->name, 1);
   tnm_names_add_note(&names, lower->diags, id, "in scope here");
   tnm_names_add_help(&names, lower->diags, id, node->text);
-  b->broken = true;
+  b->has_invalid = true;
   return false;
 }
 
+/* Reads the key `pass` of an argument: the value that the function gets. */
 static bool read_pass_key(tnm_bind *b, const tnm_bind_entry *at,
                           tnm_bound_arg *out) {
   const tnm_lower *lower = b->lower;

@@ -55,7 +55,7 @@ void tnm_read_map(tnm_bind *b) {
     const size_t id =
         tnm_diag_add(b->lower->diags, &spec, "`%.80s` is no input", node->text);
     tnm_suggest_word(b->lower->diags, id, node->text, inputs->names, inputs->n);
-    b->broken = true;
+    b->has_invalid = true;
     return;
   }
   if ((inputs->v[b->out->map]->flags & TN_ARG_OPTIONAL) == 0) return;
@@ -71,7 +71,7 @@ void tnm_read_map(tnm_bind *b) {
 
 void tnm_check_map(tnm_bind *b) {
   const tnm_tree *node = tnm_tree_get(b->map, "map");
-  if (node == NULL || b->out->map == TN_NONE || b->broken) return;
+  if (node == NULL || b->out->map == TN_NONE || b->has_invalid) return;
   const tnm_diag_spec spec = {"E0088", node->pos, NULL};
   if (!b->mapped) {
     const size_t id =

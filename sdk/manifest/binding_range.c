@@ -4,60 +4,66 @@
  */
 #include "lower_binding.h"
 
-/* Used as infinity; the sum of two does not overflow. */
-#define FAR ((int64_t)1 << 61)
-#define SIZES 2147483647
+/* The bound of a range without a limit, in place of infinity. The sum of two
+ * such bounds does not overflow. */
+#define RANGE_LIMIT ((int64_t)1 << 61)
+/* The greatest assumed size and dimension, and the greatest int. */
+#define MAX_INT 2147483647
 
-static int64_t clip_bound(int64_t value) {
-  if (value > FAR) return FAR;
-  return value < -FAR ? -FAR : value;
+/* Limits a bound of a range to RANGE_LIMIT in both directions. */
+static int64_t limit_bound(int64_t value) {
+  if (value > RANGE_LIMIT) return RANGE_LIMIT;
+  return value < -RANGE_LIMIT ? -RANGE_LIMIT : value;
 }
 
 static int64_t multiply_bounds(int64_t a, int64_t b) {
   int64_t out = 0;
-  if (!__builtin_mul_overflow(a, b, &out)) return clip_bound(out);
-  return (a < 0) == (b < 0) ? FAR : -FAR;
+  if (!__builtin_mul_overflow(a, b, &out)) return limit_bound(out);
+  return (a < 0) == (b < 0) ? RANGE_LIMIT : -RANGE_LIMIT;
 }
 
 static tnm_range get_field_range(const tn_field *field) {
-  tnm_range range = {-FAR, FAR};
+  tnm_range range = {-RANGE_LIMIT, RANGE_LIMIT};
   if (field->type == TN_FIELD_BOOL) return (tnm_range){0, 1};
   if (field->type == TN_FIELD_ENUM)
     return (tnm_range){0, (int64_t)field->n_values - 1};
   if ((field->flags & TN_FIELD_HAS_MIN) != 0)
-    range.low = clip_bound(field->min_int);
+    range.low = limit_bound(field->min_int);
   if ((field->flags & TN_FIELD_HAS_MAX) != 0)
-    range.high = clip_bound(field->max_int);
+    range.high = limit_bound(field->max_int);
   /* A parameter without a declared limit is assumed to be within the range of
    * int. */
-  if ((field->flags & TN_FIELD_HAS_MIN) == 0 && range.high > -SIZES)
-    range.low = -SIZES - 1;
-  if ((field->flags & TN_FIELD_HAS_MAX) == 0 && range.low < SIZES)
-    range.high = SIZES;
+  if ((field->flags & TN_FIELD_HAS_MIN) == 0 && range.high > -MAX_INT)
+    range.low = -MAX_INT - 1;
+  if ((field->flags & TN_FIELD_HAS_MAX) == 0 && range.low < MAX_INT)
+    range.high = MAX_INT;
   if ((field->flags & TN_FIELD_OPTIONAL) == 0) return range;
   if (range.low > 0) range.low = 0; /* None counts as 0 */
   if (range.high < 0) range.high = 0;
   return range;
 }
 
-static tnm_range join_ranges(tnm_range a, tnm_range b) {
+/* Returns the least range that contains both ranges. */
+static tnm_range unite_ranges(tnm_range a, tnm_range b) {
   return (tnm_range){a.low < b.low ? a.low : b.low,
                      a.high > b.high ? a.high : b.high};
 }
 
+/* Returns the range of products of a value in `a` and a value in `b`. */
 static tnm_range multiply_ranges(tnm_range a, tnm_range b) {
   const int64_t corners[] = {
       multiply_bounds(a.low, b.low), multiply_bounds(a.low, b.high),
       multiply_bounds(a.high, b.low), multiply_bounds(a.high, b.high)};
   tnm_range range = {corners[0], corners[0]};
   for (int i = 1; i < 4; ++i)
-    range = join_ranges(range, (tnm_range){corners[i], corners[i]});
+    range = unite_ranges(range, (tnm_range){corners[i], corners[i]});
   return range;
 }
 
-/* Returns the range of quotients. Division rounds towards zero, so a quotient's
- * magnitude is at most that of the dividend; its sign may differ. */
-static tnm_range divide_ranges(tnm_range a, tnm_range b) {
+/* Returns the range of quotients of a dividend in `a` and a divisor in `b`.
+ * Division rounds towards zero, so a quotient's magnitude is at most that of
+ * the dividend; its sign may differ. */
+static tnm_range get_quotient_range(tnm_range a, tnm_range b) {
   int64_t most = a.high > -a.low ? a.high : -a.low;
   if (b.low > 0)
     return (tnm_range){a.low < 0 ? a.low : 0, a.high < 0 ? -1 : a.high};
@@ -90,18 +96,20 @@ static tnm_range absolute_range(tnm_range a) {
   return (tnm_range){0, a.high > -a.low ? a.high : -a.low};
 }
 
+/* Returns the range of the results of operation `op` (TN_NODE_*) on a value in
+ * `a` and a value in `b`. */
 static tnm_range combine_ranges(uint32_t op, tnm_range a, tnm_range b) {
   switch (op) {
     case TN_NODE_ADD:
-      return (tnm_range){clip_bound(a.low + b.low),
-                         clip_bound(a.high + b.high)};
+      return (tnm_range){limit_bound(a.low + b.low),
+                         limit_bound(a.high + b.high)};
     case TN_NODE_SUB:
-      return (tnm_range){clip_bound(a.low - b.high),
-                         clip_bound(a.high - b.low)};
+      return (tnm_range){limit_bound(a.low - b.high),
+                         limit_bound(a.high - b.low)};
     case TN_NODE_MUL:
       return multiply_ranges(a, b);
     case TN_NODE_DIV:
-      return divide_ranges(a, b);
+      return get_quotient_range(a, b);
     case TN_NODE_MOD:
       return get_remainder_range(b);
     case TN_NODE_MIN:
@@ -109,7 +117,7 @@ static tnm_range combine_ranges(uint32_t op, tnm_range a, tnm_range b) {
     case TN_NODE_MAX:
       return max_ranges(a, b);
     default: /* the range of powers is unknown; comparisons are handled above */
-      return (tnm_range){-FAR, FAR};
+      return (tnm_range){-RANGE_LIMIT, RANGE_LIMIT};
   }
 }
 
@@ -119,7 +127,7 @@ tnm_range tnm_node_range(const tnm_bind *bind, const tn_node *const *nodes,
   if (n->op >= TN_NODE_EQ && n->op <= TN_NODE_GE) return (tnm_range){0, 1};
   switch (n->op) {
     case TN_NODE_CONST:
-      return (tnm_range){clip_bound(n->value), clip_bound(n->value)};
+      return (tnm_range){limit_bound(n->value), limit_bound(n->value)};
     case TN_NODE_PARAM:
       return get_field_range(bind->lower->params[n->a]);
     case TN_NODE_RANK:
@@ -130,14 +138,14 @@ tnm_range tnm_node_range(const tnm_bind *bind, const tn_node *const *nodes,
     case TN_NODE_DIM:
     case TN_NODE_OPERAND_SIZE:
     case TN_NODE_OPERAND_SHAPE:
-      return (tnm_range){0, SIZES};
+      return (tnm_range){0, MAX_INT};
     case TN_NODE_NEG:
       return negate_range(tnm_node_range(bind, nodes, (uint32_t)n->a));
     case TN_NODE_ABS:
       return absolute_range(tnm_node_range(bind, nodes, (uint32_t)n->a));
     case TN_NODE_SELECT:
-      return join_ranges(tnm_node_range(bind, nodes, (uint32_t)n->b),
-                         tnm_node_range(bind, nodes, (uint32_t)n->c));
+      return unite_ranges(tnm_node_range(bind, nodes, (uint32_t)n->b),
+                          tnm_node_range(bind, nodes, (uint32_t)n->c));
     default:
       return combine_ranges(n->op, tnm_node_range(bind, nodes, (uint32_t)n->a),
                             tnm_node_range(bind, nodes, (uint32_t)n->b));

@@ -12,6 +12,7 @@
 
 /* ------------------------------------------------------------------ structs */
 
+/* Largest number of elements of an array in a table. */
 enum { MOST_ELEMENTS = 1 << 20 };
 
 static tn_code check_struct(const tnm_table *table, const void *object);
@@ -182,7 +183,7 @@ static tn_code check_replaced_operator(const tn_plugin *plugin,
                   op->replaces);
 }
 
-static tn_code check_kernel(const tn_kernel *kernel, bool code) {
+static tn_code check_kernel(const tn_kernel *kernel, bool has_functions) {
   const tnm_fields options = {kernel->options, kernel->n_options,
                               kernel->options_size};
   TN__TRY(tnm_check_name("a kernel", kernel->id, true));
@@ -198,7 +199,8 @@ static tn_code check_kernel(const tn_kernel *kernel, bool code) {
     return tn__fail(TN_PLUGIN,
                     "it is for the cpu and has the flag `async`, which is for "
                     "devices with queues");
-  if (code && !kernel->compute) return tn__fail(TN_PLUGIN, "compute is NULL");
+  if (has_functions && !kernel->compute)
+    return tn__fail(TN_PLUGIN, "compute is NULL");
   return TN_OK;
 }
 
@@ -283,18 +285,18 @@ static tn_code check_operands(const tn__env *env, const tn_op *op) {
 }
 
 static tn_code check_plugin(const tn__env *env, const tn_plugin *plugin,
-                            bool code) {
+                            bool has_functions) {
   tn_code rc = check_struct(&tnm_table_plugin, plugin);
   if (!rc) rc = tnm_check_name("the plugin", plugin->name, true);
   if (!rc) rc = check_dependencies(plugin);
   for (uint32_t i = 0; i < plugin->n_operators && !rc; ++i) {
-    rc = tnm_check_op(plugin->operators[i], code);
+    rc = tnm_check_op(plugin->operators[i], has_functions);
     if (!rc) rc = check_operands(env, plugin->operators[i]);
     if (!rc) rc = check_replaced_operator(plugin, plugin->operators[i]);
     if (rc) rc = tn__fail_more(rc, ", in operators[%u]", i);
   }
   for (uint32_t i = 0; i < plugin->n_kernels && !rc; ++i) {
-    rc = check_kernel(plugin->kernels[i], code);
+    rc = check_kernel(plugin->kernels[i], has_functions);
     if (rc) rc = tn__fail_more(rc, ", in kernels[%u]", i);
   }
   for (uint32_t i = 0; i < plugin->n_targets && !rc; ++i) {
@@ -305,8 +307,8 @@ static tn_code check_plugin(const tn__env *env, const tn_plugin *plugin,
 }
 
 tn_code tn__tables_check(const tn__env *env, const tn_plugin *plugin,
-                         bool code) {
-  tn_code rc = check_plugin(env, plugin, code);
+                         bool has_functions) {
+  tn_code rc = check_plugin(env, plugin, has_functions);
   return rc == TN_PLUGIN
              ? tn__fail_more(rc,
                              ", in the tables of the plugin; the generator "

@@ -33,7 +33,9 @@ tn_code tnm_check_fields(const char *what, const tnm_fields *all,
                          bool defaults);
 /* Checks a shape program; `op` is NULL if the operator is unknown. */
 tn_code tnm_check_nodes(const tn_op *op, const tn_node *nodes, uint32_t n);
-/* Checks everything of an operator except its replacement. */
-tn_code tnm_check_op(const tn_op *op, bool code);
+/* Checks everything of an operator except its replacement. If `has_functions`
+ * is true, the tables are a descriptor in memory, so required functions must be
+ * present. */
+tn_code tnm_check_op(const tn_op *op, bool has_functions);
 
 #endif /* TENON_CHECK_H_ */

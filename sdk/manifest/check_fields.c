@@ -19,9 +19,9 @@ static uint32_t get_type_bytes(uint32_t type) {
 
 /* ------------------------------------------------------------------- places */
 
-/* Marks the used bytes of a struct, in units of 4 bytes. A field uses at most 5
- * units: a list, and a flag for its presence. Padding may add as many units
- * again. */
+/* Limits of the marks for used bytes of a struct, one mark for each unit of 4
+ * bytes. A field uses at most 5 units: a list, and a flag for its presence.
+ * Padding may add up to as many units as the fields. */
 enum { UNIT = 4, MOST_UNITS = 10 * TNM_MOST_FIELDS };
 
 typedef struct units {

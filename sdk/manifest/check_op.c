@@ -252,9 +252,9 @@ static bool needs_infer_function(const tn_op *op) {
   return hook;
 }
 
-tn_code tnm_check_op(const tn_op *op, bool code) {
+tn_code tnm_check_op(const tn_op *op, bool has_functions) {
   TN__TRY(check_operator_body(op));
-  if (code && needs_infer_function(op) && !op->infer)
+  if (has_functions && needs_infer_function(op) && !op->infer)
     return tn__fail(TN_PLUGIN, "a shape is left to a hook, but infer is NULL");
   return TN_OK;
 }

@@ -37,7 +37,9 @@ static void write_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
   tn__buf_bytes(out, bits, sizeof bits);
 }
 
-static void write_text(tn__buf *out, const char *text) {
+/* Writes a text that may be NULL: 0 for NULL, otherwise its length plus 1 and
+ * its bytes. */
+static void write_optional_text(tn__buf *out, const char *text) {
   size_t n = text ? strlen(text) : 0;
   write_varint(out, text ? n + 1 : 0);
   if (n) tn__buf_bytes(out, text, n);
@@ -50,7 +52,7 @@ static void write_element(tn__buf *out, const tnm_member *m, const void *array,
                           size_t i) {
   switch (m->form) {
     case TNM_TEXTS:
-      write_text(out, ((const char *const *)array)[i]);
+      write_optional_text(out, ((const char *const *)array)[i]);
       break;
     case TNM_U32S:
       write_varint(out, ((const uint32_t *)array)[i]);
@@ -71,7 +73,7 @@ static void write_member(tn__buf *out, const tnm_table *table,
   }
   const void *pointer = tnm_get_pointer(table, object, m);
   if (m->form == TNM_TEXT) {
-    write_text(out, pointer);
+    write_optional_text(out, pointer);
   } else if (m->form == TNM_POINTER) {
     write_varint(out, pointer ? 1 : 0);
     if (pointer) write_struct(out, m->of, pointer);

@@ -28,17 +28,18 @@ const char *tnm_code_at(size_t index) {
   return found == NULL ? NULL : found->code;
 }
 
-/* Tests whether a user who writes the code `asked` means the entry `code`. A
+/* Tests whether `wanted`, a code that a user writes, means the entry `code`. A
  * lint has the code W0101 as a warning and E0101 as an error. */
-static bool is_requested(const char *code, const char *asked) {
-  if (strcmp(code, asked) == 0) return true;
-  return code[0] == 'W' && asked[0] == 'E' && strcmp(code + 1, asked + 1) == 0;
+static bool is_same_code(const char *code, const char *wanted) {
+  if (strcmp(code, wanted) == 0) return true;
+  return code[0] == 'W' && wanted[0] == 'E' &&
+         strcmp(code + 1, wanted + 1) == 0;
 }
 
 const char *tnm_code_explain(const char *code) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; ++i) {
     for (const tnm_code *c = tables[i]; c->code != NULL; ++c) {
-      if (is_requested(c->code, code)) return c->text;
+      if (is_same_code(c->code, code)) return c->text;
     }
   }
   return NULL;

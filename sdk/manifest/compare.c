@@ -67,12 +67,14 @@ static void compare_number(comparison *c, const path *p, const tnm_member *m,
   tn__buf_add(&c->message, " in the descriptor");
 }
 
-static void compare_text(comparison *c, const path *p, const char *have) {
+/* Compares the next text of the note with `text` in memory; both may be
+ * NULL. */
+static void compare_text(comparison *c, const path *p, const char *text) {
   tnm_view view = tnm_read_text(&c->reader);
-  tnm_view other = {have, have ? strlen(have) : 0};
+  tnm_view other = {text, text ? strlen(text) : 0};
   if (c->reader.why) return;
-  if (!view.s == !have && view.n == other.n &&
-      (!have || !memcmp(view.s, have, view.n)))
+  if (!view.s == !text && view.n == other.n &&
+      (!text || !memcmp(view.s, text, view.n)))
     return;
   c->differs = true;
   print_path(&c->message, p);
@@ -83,6 +85,7 @@ static void compare_text(comparison *c, const path *p, const char *have) {
   tn__buf_add(&c->message, " in the descriptor");
 }
 
+/* Reports that the note has an item where the pointer in memory is NULL. */
 static void report_missing_item(comparison *c, const path *p) {
   c->differs = true;
   print_path(&c->message, p);
@@ -115,12 +118,14 @@ static void compare_element(comparison *c, const path *p, const tnm_member *m,
   }
 }
 
+/* Compares the next array of the note with an array of `n_items` items in
+ * memory. */
 static void compare_array(comparison *c, path *p, const tnm_member *m,
-                          const void *array, uint32_t have) {
+                          const void *array, uint32_t n_items) {
   const tnm_member number = {.form = TNM_U64};
   const path length = {p, "length", -1};
   uint32_t n = tnm_read_count(&c->reader, m);
-  compare_number(c, &length, &number, (uint64_t[2]){n, have});
+  compare_number(c, &length, &number, (uint64_t[2]){n, n_items});
   if (n && !array && !c->differs) report_missing_item(c, p);
   for (size_t i = 0; i < n && !c->differs && !c->reader.why; ++i) {
     p->index = (int64_t)i;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Beyond this many, messages are counted but not kept. */
+/* Largest number of messages that are kept. Further ones are only counted. */
 enum { MAX_KEPT = 1000 };
 
 /* The id of a message that is not kept. */
@@ -114,10 +114,10 @@ static void replace_line_ends(char *text) {
 }
 
 static char *format_text(tnm_diags *diags, const char *format, va_list args) {
-  va_list again;
-  va_copy(again, args);
-  const int wanted = vsnprintf(NULL, 0, format, again);
-  va_end(again);
+  va_list copy;
+  va_copy(copy, args);
+  const int wanted = vsnprintf(NULL, 0, format, copy);
+  va_end(copy);
   const size_t n = wanted < 0          ? 0
                    : wanted > MAX_TEXT ? MAX_TEXT
                                        : (size_t)wanted;

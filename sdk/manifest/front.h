@@ -36,15 +36,15 @@ bool tnm_diags_has_failed(const tnm_diags *diags);
 
 /* --------------------------------------------------------------------- tree */
 
-/* Bits, because the schema uses sets of them. */
+/* Forms of a value: bits, because the schema uses sets of them. */
 enum { TNM_SCALAR = 1, TNM_LIST = 2, TNM_MAP = 4 };
 
 /* One value. Children form a list; the children of a mapping have keys. */
 typedef struct tnm_tree {
   int kind;
-  bool plain;       /* a scalar without quotes */
-  bool one_line;    /* a scalar that begins and ends on one line */
-  const char *text; /* of a scalar */
+  bool plain;       /* the value is a scalar without quotes */
+  bool one_line;    /* the value is a scalar that begins and ends on one line */
+  const char *text; /* content of a scalar */
   tnm_pos pos; /* position of the value in the file; of a text in quotes, the
                   position of the text between the quotes */
   const char *key;
@@ -202,13 +202,15 @@ typedef struct tnm_reader {
   tn__vec files;     /* const char * */
   tn__map names;     /* tnm_operator * by name */
   tn__map kernels;   /* tnm_kernel * by id */
-  tn__vec targets;   /* tnm_with_plugin * of options->with */
-  bool targets_read;
-  tn__vec calls; /* tnm_call *, of gradients */
-  bool whole;    /* all of the plugin was read */
+  tn__vec targets;   /* tnm_with_plugin *, read from the paths options->with */
+  bool targets_read; /* `targets` has all paths of options->with */
+  tn__vec calls;     /* tnm_call *, the calls in graphs of gradients */
+  bool whole;        /* the reader has read all files of the plugin */
   const char
-      *beside; /* plugin.yaml in the folder of the one file that is read */
-  const tn_plugin *siblings; /* its operators, read at the first use */
+      *plugin_file; /* path of the plugin.yaml in the folder of the one file
+                       that is read, until `siblings` is read from it */
+  const tn_plugin *siblings; /* tables of the plugin of that plugin.yaml, read
+                                at the first use; or NULL */
 } tnm_reader;
 
 /* One parameter of a call in the graph of a gradient. */
@@ -425,7 +427,7 @@ typedef struct tnm_with_plugin {
   const tn_plugin *plugin;
   const tnm_operator **operators; /* described in manifests */
   size_t n_operators;
-  bool whole; /* all of the plugin was read */
+  bool whole; /* the reader has read all files of the plugin */
 } tnm_with_plugin;
 
 /* Lowers the mapping `requires` of plugin.yaml to plugin->dependencies. `map`

@@ -17,11 +17,11 @@ static void begin_line(tnm_layout *l, size_t indent) {
   if (l->out->n > 0 && l->out->s[l->out->n - 1] != '\n')
     tn__buf_bytes(l->out, "\n", 1);
   for (size_t i = 0; i < indent; ++i) tn__buf_bytes(l->out, " ", 1);
-  l->kept = false;
+  l->has_kept_lines = false;
 }
 
 static void write_empty_line(tnm_layout *l) {
-  if (l->out->n == 0 || l->kept) return;
+  if (l->out->n == 0 || l->has_kept_lines) return;
   begin_line(l, 0);
   tn__buf_bytes(l->out, "\n", 1);
 }
@@ -38,6 +38,8 @@ static void write_comments(tnm_layout *l, const tnm_comment *comments,
   }
 }
 
+/* Tests whether a value is written as a block. `column` is the column where its
+ * bracket would be. */
 static bool must_be_block(const tnm_layout *l, const tnm_syntax *node,
                           const tnm_schema *schema, size_t column) {
   if (node->kind != TNM_LIST && node->kind != TNM_MAP) return false;
@@ -61,6 +63,7 @@ static void write_moved_comments(tnm_layout *l, const tnm_comment *comments) {
   tnm_write_trailing(l, &near, TNM_GAP);
 }
 
+/* Writes the value of an entry after its colon. */
 static void write_entry_value(tnm_layout *l, const tnm_syntax *node,
                               size_t indent, const tnm_schema *schema) {
   if (node->begin != node->end || node->kind != TNM_SCALAR)
@@ -77,13 +80,15 @@ static void write_entry_value(tnm_layout *l, const tnm_syntax *node,
   write_block(l, node, indent + TNM_INDENT, schema);
 }
 
+/* Writes a mapping as a block. If `after_dash` is true, its first entry follows
+ * the dash of a list item. */
 static void write_map(tnm_layout *l, const tnm_syntax *node, size_t indent,
-                      const tnm_schema *schema, bool behind_dash) {
+                      const tnm_schema *schema, bool after_dash) {
   tnm_syntax **children = tnm_order_keys(l->arena, schema, node);
   bool first = true;
   for (size_t i = 0; i < node->n && children != NULL; ++i) {
     const tnm_syntax *c = children[i];
-    if (i > 0 || !behind_dash) {
+    if (i > 0 || !after_dash) {
       write_comments_above_dash(l, c, indent, &first);
       if (c->blank && !first) write_empty_line(l);
       begin_line(l, indent);
@@ -177,6 +182,7 @@ static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   write_comments(l, root->tail, 0, false);
 }
 
+/* Fails because a manifest has keys that follow `?` or have several lines. */
 static tn_code refuse_keys(const char *name) {
   return tn__fail(TN_UNSUPPORTED,
                   "%s: a key after `?`, or of several lines, is not formatted; "
@@ -240,8 +246,9 @@ static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
 /* Proves that the formatted text has the same content as the manifest: reads
  * the text again and compares the trees. Messages about the text are not shown
  * to the user. */
-static tn_code prove_same(tn__arena *arena, const char *name,
-                          const tnm_tree *before, const tn__buf *after) {
+static tn_code prove_same_content(tn__arena *arena, const char *name,
+                                  const tnm_tree *before,
+                                  const tn__buf *after) {
   tnm_diags *diags = tnm_diags_create(arena->env);
   if (diags == NULL) return TN_OUT_OF_MEMORY;
   const bool same = is_same_text(arena, diags, name, before, after);
@@ -269,7 +276,7 @@ tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
       tnm_tree_read(&arena, diags, file, &before) &&
       tnm_diags_errors(diags) == errors)
     code = write_pages(&arena, &whole, out);
-  if (code == TN_OK) code = prove_same(&arena, name, before, out);
+  if (code == TN_OK) code = prove_same_content(&arena, name, before, out);
   if (arena.failed) code = tn__fail_memory(n, "a formatted manifest");
   tn__arena_deinit(&arena);
   return code;

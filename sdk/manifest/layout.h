@@ -19,8 +19,9 @@ typedef struct tnm_layout {
   const char *text; /* the original manifest */
   size_t n;
   tn__buf *out;
-  bool kept; /* the last output was a `|+` text; an empty line after it would
-                become a part of the text */
+  bool
+      has_kept_lines; /* the output ends with a `|+` text and its empty lines; a
+                         further empty line would become a part of the text */
 } tnm_layout;
 
 /* ------------------------------------------------------------------ order.c */

@@ -49,17 +49,18 @@ void tnm_write_trailing(tnm_layout *l, const tnm_comment *comments,
 
 /* ------------------------------------------------------------------ scalars */
 
-/* A text that read_next_line reads line by line. [begin, end) is the current
- * line, without the blanks around it. */
-typedef struct pieces {
+/* A part of a manifest that read_next_line reads line by line: bytes up to
+ * `stop`, with the next line at `at`. [begin, end) is the current line, without
+ * the blanks around it. */
+typedef struct line_reader {
   const char *text;
   size_t at;
   size_t stop;
   size_t begin;
   size_t end;
-} pieces;
+} line_reader;
 
-static bool read_next_line(pieces *p) {
+static bool read_next_line(line_reader *p) {
   if (p->at > p->stop) return false;
   size_t eol = p->at;
   while (eol < p->stop && p->text[eol] != '\n') ++eol;
@@ -72,8 +73,9 @@ static bool read_next_line(pieces *p) {
   return true;
 }
 
-static pieces begin_lines(const tnm_layout *l, const tnm_syntax *node) {
-  return (pieces){.text = l->text, .at = node->begin, .stop = node->end};
+static line_reader make_line_reader(const tnm_layout *l,
+                                    const tnm_syntax *node) {
+  return (line_reader){.text = l->text, .at = node->begin, .stop = node->end};
 }
 
 static bool is_one_line(const tnm_layout *l, const tnm_syntax *node) {
@@ -84,7 +86,7 @@ static bool is_one_line(const tnm_layout *l, const tnm_syntax *node) {
  * empty, and no line ends in an escape. */
 static bool can_join_lines(const tnm_layout *l, const tnm_syntax *node) {
   const bool escapes = node->end > node->begin && l->text[node->begin] == '"';
-  pieces p = begin_lines(l, node);
+  line_reader p = make_line_reader(l, node);
   while (read_next_line(&p))
     if (p.begin == p.end || (escapes && l->text[p.end - 1] == '\\'))
       return false;
@@ -101,22 +103,22 @@ static bool has_unjoinable_lines(const tnm_layout *l, const tnm_syntax *node) {
   return false;
 }
 
-/* Writes one piece of prose that YAML has split at commas, with `, ` between
- * its lines, as in the tree. If `more` is true, the piece continues the text
- * before it. */
-static void write_prose(tnm_layout *l, const pieces *p, bool more) {
+/* Writes one line of prose that YAML has split at commas, with one blank after
+ * each comma. If `continues` is true, the line continues the text before it.
+ */
+static void write_prose(tnm_layout *l, const line_reader *p, bool continues) {
   for (size_t i = p->begin; i < p->end; ++i) {
     const char c = l->text[i];
-    const bool after = more && l->out->s[l->out->n - 1] == ' ';
+    const bool after = continues && l->out->s[l->out->n - 1] == ' ';
     if (c == ' ' && after) continue;
     if (c == ',' && after) l->out->s[--l->out->n] = '\0';
     tn__buf_add(l->out, c == ',' ? ", " : "%c", c);
-    more = true;
+    continues = true;
   }
 }
 
 static void write_joined_lines(tnm_layout *l, const tnm_syntax *node) {
-  pieces p = begin_lines(l, node);
+  line_reader p = make_line_reader(l, node);
   for (bool first = true; read_next_line(&p); first = false) {
     const bool ended = l->out->n > 0 && l->out->s[l->out->n - 1] == ' ';
     write_blanks(l, first || ended ? 0 : 1);
@@ -129,7 +131,7 @@ static void write_joined_lines(tnm_layout *l, const tnm_syntax *node) {
 
 /* Writes the value in its original number of lines. */
 static void write_lines(tnm_layout *l, const tnm_syntax *node, size_t indent) {
-  pieces p = begin_lines(l, node);
+  line_reader p = make_line_reader(l, node);
   for (bool first = true; read_next_line(&p); first = false) {
     if (!first) tnm_new_line(l, p.begin < p.end ? indent : 0);
     tnm_copy_bytes(l, p.begin, p.end);
@@ -184,7 +186,10 @@ static void write_text_header(tnm_layout *l, const tnm_syntax *node, size_t n) {
   if (cut) tn__buf_add(l->out, "-");
 }
 
-static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
+/* Writes a scalar that follows a `|` or `>`: the line with that character, then
+ * the lines of the text. */
+static void write_block_scalar(tnm_layout *l, const tnm_syntax *node,
+                               size_t indent) {
   size_t eol = node->begin, header = 0;
   while (eol < node->end && l->text[eol] != '\n') ++eol;
   while (node->begin + header < eol &&
@@ -205,7 +210,7 @@ static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   while (end > eol && strchr("\r\n", l->text[end - 1]) != NULL) --end;
   for (size_t at = eol + 1; at <= end && eol < end;)
     at = write_text_line(l, at, end, stated != 0 ? own : indents);
-  l->kept = end < node->end;
+  l->has_kept_lines = end < node->end;
   for (size_t at = end; at < node->end; ++at)
     if (l->text[at] == '\n') tn__buf_bytes(l->out, "\n", 1);
 }
@@ -276,7 +281,7 @@ static bool contains_map(const tnm_syntax *node) {
 
 static bool has_line_breaks(const tnm_syntax *node) {
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
-    if ((c != node->first && c->broken) || has_line_breaks(c)) return true;
+    if ((c != node->first && c->after_break) || has_line_breaks(c)) return true;
   return false;
 }
 
@@ -302,7 +307,7 @@ static void write_number_list(tnm_layout *l, const tnm_syntax *node) {
     if (c != node->first) {
       const size_t width = measure_one_line(l, c, NULL);
       tn__buf_bytes(l->out, ",", 1);
-      if (c->broken || width > TNM_MAX_LINE ||
+      if (c->after_break || width > TNM_MAX_LINE ||
           tnm_current_column(l) + width + 2 > TNM_MAX_LINE)
         tnm_new_line(l, column);
       else
@@ -317,7 +322,7 @@ static void write_number_list(tnm_layout *l, const tnm_syntax *node) {
  * or a text with lines that cannot be joined. */
 static void copy_value(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   const size_t now = tnm_current_column(l) + 1;
-  pieces p = begin_lines(l, node);
+  line_reader p = make_line_reader(l, node);
   for (bool first = true; read_next_line(&p); first = false) {
     if (first) {
       tnm_copy_bytes(l, p.begin, p.end);
@@ -335,7 +340,7 @@ static void copy_value(tnm_layout *l, const tnm_syntax *node, size_t indent) {
 void tnm_write_value(tnm_layout *l, const tnm_syntax *node, size_t indent,
                      const tnm_schema *schema) {
   if (node->block)
-    write_text(l, node, indent);
+    write_block_scalar(l, node, indent);
   else if (node->joined && can_join_lines(l, node))
     write_joined_lines(l, node);
   else if (node->kind == TNM_SCALAR)

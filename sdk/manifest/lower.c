@@ -220,7 +220,7 @@ static bool read_plugin_file(plugin_source *p) {
   if (path == NULL || p->tables == NULL ||
       !read_documents(reader, path, NULL, &documents))
     return false;
-  if (p->only != NULL) reader->beside = path;
+  if (p->only != NULL) reader->plugin_file = path;
   p->tree = documents;
   if (documents->next != NULL) {
     tnm_diag_spec spec = {"E0013", documents->next->pos, NULL};

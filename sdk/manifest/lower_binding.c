@@ -92,7 +92,7 @@ static void check_bound_operand(const tnm_bind *b, uint32_t list, uint32_t i) {
   else if ((arg->flags & TN_ARG_DYNAMIC) != 0)
     report_bad_operand(b, list, i, "has a shape that only code could state",
                        "give its shape as a pattern or another operand's name");
-  else if (list == TN_OPERAND_OUT && !b->broken && !result &&
+  else if (list == TN_OPERAND_OUT && !b->has_invalid && !result &&
            !b->passed[list][i])
     report_bad_operand(b, list, i, "is written by nothing",
                        "pass it, or say `returns: {c: ..., to: ...}`");
@@ -206,7 +206,7 @@ static void read_result_output(tnm_bind *b, const tnm_tree *c,
     tnm_match_element(b, outputs->v[b->out->output], type, c->pos);
     return;
   }
-  b->broken = true;
+  b->has_invalid = true;
   tnm_diag_spec spec = {"E0087", to->pos, NULL};
   size_t id =
       tnm_diag_add(get_diags(b), &spec, "`%.80s` is no output", to->text);
@@ -221,7 +221,7 @@ static void read_result(tnm_bind *b, tnm_tree *map) {
   const tnm_tree *ok = tnm_tree_get(map, "ok");
   const tnm_tree *to = tnm_tree_get(map, "to");
   if (c == NULL || !tnm_read_c_type(get_diags(b), c, &type)) {
-    b->broken = true;
+    b->has_invalid = true;
     return;
   }
   b->out->returns = type.c;
@@ -284,20 +284,21 @@ static bool init_program(tnm_bind *b) {
 static void read_args(tnm_bind *b) {
   const tnm_tree *list = tnm_tree_get(b->map, "args");
   if (list == NULL) {
-    b->broken = true;
+    b->has_invalid = true;
     return;
   }
   if (list->n > TNM_MAX_ARGS) {
     tnm_diag_spec spec = {"E0007", list->key_pos, NULL};
     tnm_diag_add(get_diags(b), &spec, "a binding has at most %d arguments",
                  TNM_MAX_ARGS);
-    b->broken = true;
+    b->has_invalid = true;
     return;
   }
   tnm_bound_arg *args = TNM_NEW(b->lower->arena, tnm_bound_arg, list->n);
   if (args == NULL) return;
   for (tnm_tree *node = list->first; node != NULL; node = node->next)
-    if (!tnm_read_bound_arg(b, node, &args[b->out->n_args++])) b->broken = true;
+    if (!tnm_read_bound_arg(b, node, &args[b->out->n_args++]))
+      b->has_invalid = true;
   b->out->args = args;
 }
 

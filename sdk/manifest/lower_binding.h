@@ -14,7 +14,7 @@
 #include "binding.h"
 #include "front.h"
 
-/* One `binding:`. */
+/* The state of reading one mapping `binding:`. */
 typedef struct tnm_bind {
   tnm_lower *lower;
   tnm_tree *map;
@@ -24,13 +24,13 @@ typedef struct tnm_bind {
   bool *passed[3];     /* operands that the function gets, by TN_OPERAND_* */
   bool mapped;         /* at least one argument is an element of the input of
                           `map` */
-  bool broken;         /* an argument or result is invalid */
+  bool has_invalid;    /* an argument or result is invalid, and was reported */
 } tnm_bind;
 
-/* A type as written. */
+/* A C type, read from the key `c` of an argument or result. */
 typedef struct tnm_c_type {
   uint32_t c;       /* TNM_C_* */
-  uint32_t element; /* of a pointer */
+  uint32_t element; /* C type that a pointer points to */
   bool constant;    /* a pointer to const */
 } tnm_c_type;
 
@@ -41,7 +41,8 @@ typedef struct tnm_bind_entry {
   tnm_c_type type;
 } tnm_bind_entry;
 
-/* False after a message. */
+/* Reads the C type in the text of `node`, for example "const float*". Returns
+ * false after a message. */
 bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out);
 
 /* Reads one entry of `args`. False after a message. */

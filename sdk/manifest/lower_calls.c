@@ -21,7 +21,8 @@ static size_t report_bad_call(tnm_reader *reader, tnm_pos pos,
 
 /* ------------------------------------------------------------- the operator */
 
-/* The operators of the called plugin, as far as they are known. */
+/* The known operators of the called plugin; `all` is true if the plugin has no
+ * others. */
 typedef struct known_operators {
   const tn_op **v;
   size_t n;
@@ -59,18 +60,18 @@ static bool add_own_operators(tnm_reader *reader, known_operators *out) {
  * some operators may occur several times. */
 static bool collect_operators(tnm_reader *reader, const char *plugin,
                               known_operators *out) {
-  const tn__vec *givens = tnm_list_with(reader);
-  size_t n = 0, n_givens = 0;
-  for (size_t i = 0; i < givens->n; ++i) {
-    const tnm_with_plugin *given = givens->v[i];
-    if (strcmp(given->plugin->name, plugin) != 0) continue;
-    n += given->plugin->n_operators;
-    out->all = out->all || given->whole;
-    ++n_givens;
+  const tn__vec *targets = tnm_list_with(reader);
+  size_t n = 0, n_targets = 0;
+  for (size_t i = 0; i < targets->n; ++i) {
+    const tnm_with_plugin *target = targets->v[i];
+    if (strcmp(target->plugin->name, plugin) != 0) continue;
+    n += target->plugin->n_operators;
+    out->all = out->all || target->whole;
+    ++n_targets;
   }
-  out->v = n_givens > 0 ? TNM_NEW(reader->arena, const tn_op *, n) : NULL;
-  for (size_t i = 0; out->v != NULL && i < givens->n; ++i) {
-    const tn_plugin *p = ((const tnm_with_plugin *)givens->v[i])->plugin;
+  out->v = n_targets > 0 ? TNM_NEW(reader->arena, const tn_op *, n) : NULL;
+  for (size_t i = 0; out->v != NULL && i < targets->n; ++i) {
+    const tn_plugin *p = ((const tnm_with_plugin *)targets->v[i])->plugin;
     if (strcmp(p->name, plugin) == 0) add_tables(out, p);
   }
   return out->v != NULL;
@@ -225,20 +226,21 @@ static bool is_name_or_misspelling(const tn_op *op, const tn_field *field,
           tn__find_nearest_word(name, &field->name, 1) != NULL);
 }
 
-static void check_given_once(tnm_reader *reader, const tnm_call *call,
-                             const tnm_call_param *param,
-                             const tn_field *field) {
+/* Reports `param` if the call has an earlier entry for the same field. */
+static void check_passed_once(tnm_reader *reader, const tnm_call *call,
+                              const tnm_call_param *param,
+                              const tn_field *field) {
   for (const tnm_call_param *p = call->params; p != param; p = p->next) {
     if (!has_field_name(field, p->name)) continue;
     /* the parameters are in no certain order */
-    const bool ahead = p->pos.line != param->pos.line
-                           ? p->pos.line < param->pos.line
-                           : p->pos.column < param->pos.column;
+    const bool is_earlier = p->pos.line != param->pos.line
+                                ? p->pos.line < param->pos.line
+                                : p->pos.column < param->pos.column;
     const size_t id = report_bad_call(
-        reader, (ahead ? param : p)->pos,
+        reader, (is_earlier ? param : p)->pos,
         tnm_format_text(reader->arena, "parameter `%s` is given twice",
                         field->name));
-    tnm_diag_add_place(reader->diags, id, (ahead ? p : param)->pos,
+    tnm_diag_add_place(reader->diags, id, (is_earlier ? p : param)->pos,
                        "first time");
     return;
   }
@@ -248,10 +250,10 @@ static void check_missing_params(tnm_reader *reader, const tnm_call *call,
                                  const tn_op *op) {
   for (uint32_t i = 0; i < op->n_params; ++i) {
     const tn_field *field = op->params[i];
-    bool given = (field->flags & TN_FIELD_REQUIRED) == 0;
+    bool passed = (field->flags & TN_FIELD_REQUIRED) == 0;
     for (const tnm_call_param *p = call->params; p != NULL; p = p->next)
-      given = given || is_name_or_misspelling(op, field, p->name);
-    if (given) continue;
+      passed = passed || is_name_or_misspelling(op, field, p->name);
+    if (passed) continue;
     const size_t id = report_bad_call(
         reader, call->pos,
         tnm_format_text(reader->arena,
@@ -270,7 +272,7 @@ static void check_params(tnm_reader *reader, const tnm_call *call,
       report_unknown_param(reader, call, p, op);
     else if (has_checkable_value(field, p))
       (void)tnm_check_value(reader->diags, field, &p->value, "value");
-    if (field != NULL) check_given_once(reader, call, p, field);
+    if (field != NULL) check_passed_once(reader, call, p, field);
   }
   check_missing_params(reader, call, op);
 }

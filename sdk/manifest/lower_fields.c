@@ -9,7 +9,8 @@
 
 #include "front.h"
 
-/* The current list and its current field. */
+/* The state of reading a list of parameters or options: the fields so far, and
+ * the node and table of the current field. */
 typedef struct field_reader {
   const tnm_reader *reader;
   tnm_diags *diags;
@@ -37,13 +38,14 @@ static bool is_float_field(const tn_field *f) {
 
 /* ------------------------------------------------------------- enum, limits */
 
-/* Reports a key that has no meaning for the type of the field. */
+/* Reports a key that has no meaning for the type of the field. The help line
+ * `types_with_key` names the types with that key. */
 static void report_meaningless_key(const field_reader *s, const tnm_tree *value,
-                                   const char *who_has) {
+                                   const char *types_with_key) {
   tnm_diag_spec spec = {"E0021", value->key_pos, NULL};
   size_t id = tnm_diag_add(s->diags, &spec, "`%s` has no meaning for type `%s`",
                            value->key, type_names[s->field->type - 1]);
-  tnm_diag_add_help(s->diags, id, "%s", who_has);
+  tnm_diag_add_help(s->diags, id, "%s", types_with_key);
 }
 
 static bool read_enum_name(const field_reader *s, const tnm_tree *item) {
@@ -137,7 +139,7 @@ static void read_limits(const field_reader *s) {
 
 /* --------------------------------------------------------------------- rank */
 
-/* "2", "1..3" or "1..". */
+/* Parses the length of a list, "2", "1..3" or "1..", into the bounds of f. */
 static bool parse_list_length(const char *text, tn_field *f) {
   const char *dots = strstr(text, "..");
   char first[24];
@@ -189,14 +191,15 @@ static void read_list_length(const field_reader *s) {
 
 /* ---------------------------------------------------------- checking values */
 
-/* The position and the kind of a value, for messages. */
-typedef struct checked {
+/* A value that is checked: the field that it is for, its node in the manifest,
+ * and `what`, its kind for messages ("a default"). */
+typedef struct checked_value {
   tnm_diags *diags;
   const tn_field *field;
   const tnm_tree *node;
   const char *what;
-  bool item; /* an item of a list */
-} checked;
+  bool item; /* the value is one item of a list */
+} checked_value;
 
 /* Tests whether a text is a word like `null` that means None in other
  * languages. */
@@ -205,7 +208,7 @@ static bool means_none(const char *text) {
          strcasecmp(text, "nil") == 0 || strcmp(text, "~") == 0;
 }
 
-static size_t report_bad_value(const checked *c, const char *rule) {
+static size_t report_bad_value(const checked_value *c, const char *rule) {
   tnm_diag_spec spec = {"E0020", c->node->pos, NULL};
   const bool optional = !c->item && (c->field->flags & TN_FIELD_OPTIONAL) != 0;
   const char *more = optional ? " or None" : "";
@@ -222,7 +225,7 @@ static size_t report_bad_value(const checked *c, const char *rule) {
 
 /* Returns the parameter type that accepts a value like this one, for a help
  * line; NULL if no type is likely. */
-static const char *find_likely_type(const checked *c) {
+static const char *find_likely_type(const checked_value *c) {
   const char *text = c->node->text;
   const bool list = is_list_field(c->field);
   int64_t whole = 0;
@@ -244,7 +247,7 @@ static const char *find_likely_type(const checked *c) {
 
 /* Reports a value that does not have the type of the field. `form` describes
  * the notation of the field's type. */
-static void report_wrong_type(const checked *c, const char *rule,
+static void report_wrong_type(const checked_value *c, const char *rule,
                               const char *form) {
   const size_t id = report_bad_value(c, rule);
   const char *name = c->field->name;
@@ -263,14 +266,14 @@ static void report_wrong_type(const checked *c, const char *rule,
 }
 
 /* Reports a value outside of its bounds. `rule` is "at least 1". */
-static void report_out_of_bounds(const checked *c, const char *rule) {
+static void report_out_of_bounds(const checked_value *c, const char *rule) {
   const char *bound = strrchr(rule, ' ') + 1;
   const size_t id = report_bad_value(c, rule);
   tnm_diag_add_help(c->diags, id, "write `%s`, or change `%s`", bound,
                     strstr(rule, "least") != NULL ? "min" : "max");
 }
 
-static bool check_int(const checked *c) {
+static bool check_int(const checked_value *c) {
   const tn_field *f = c->field;
   int64_t value;
   char rule[64];
@@ -289,7 +292,7 @@ static bool check_int(const checked *c) {
   return false;
 }
 
-static bool check_float(const checked *c) {
+static bool check_float(const checked_value *c) {
   const tn_field *f = c->field;
   double value;
   char rule[64];
@@ -308,7 +311,7 @@ static bool check_float(const checked *c) {
   return false;
 }
 
-static bool check_enum(const checked *c) {
+static bool check_enum(const checked_value *c) {
   const tn_field *f = c->field;
   for (uint32_t i = 0; i < f->n_values; ++i) {
     if (strcmp(c->node->text, f->values[i]) == 0) return true;
@@ -319,7 +322,7 @@ static bool check_enum(const checked *c) {
   return false;
 }
 
-static bool check_bool(const checked *c) {
+static bool check_bool(const checked_value *c) {
   const char *text = c->node->text;
   if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0 ||
       strcmp(text, "1") == 0 || strcmp(text, "0") == 0)
@@ -328,7 +331,7 @@ static bool check_bool(const checked *c) {
   return false;
 }
 
-static bool check_scalar(const checked *c) {
+static bool check_scalar(const checked_value *c) {
   if (c->node->kind != TNM_SCALAR) {
     report_wrong_type(c, "a single value", "one value without brackets");
     return false;
@@ -355,7 +358,7 @@ static bool check_scalar(const checked *c) {
   }
 }
 
-static bool check_list(const checked *c) {
+static bool check_list(const checked_value *c) {
   const tn_field *f = c->field;
   size_t n = c->node->kind == TNM_LIST ? c->node->n : 1;
   bool repeated = c->node->kind == TNM_SCALAR && f->rank_of != TN_NONE;
@@ -374,7 +377,7 @@ static bool check_list(const checked *c) {
   if (c->node->kind == TNM_SCALAR) return check_scalar(c);
   bool ok = true;
   for (const tnm_tree *item = c->node->first; item != NULL; item = item->next) {
-    checked one = *c;
+    checked_value one = *c;
     one.node = item;
     one.item = true;
     ok = check_scalar(&one) && ok;
@@ -384,7 +387,8 @@ static bool check_list(const checked *c) {
 
 bool tnm_check_value(tnm_diags *diags, const tn_field *field,
                      const tnm_tree *node, const char *what) {
-  checked c = {.diags = diags, .field = field, .node = node, .what = what};
+  checked_value c = {
+      .diags = diags, .field = field, .node = node, .what = what};
   if (node->kind == TNM_MAP) {
     report_bad_value(&c, "a value or a list");
     return false;
@@ -453,15 +457,18 @@ static void read_default(const field_reader *s) {
   }
 }
 
+/* Returns the next offset with this alignment in a struct of *size bytes, and
+ * adds `bytes` bytes there to *size. */
 static uint32_t reserve_bytes(uint32_t *size, uint32_t bytes, uint32_t align) {
   uint32_t offset = (*size + align - 1) / align * align;
   *size = offset + bytes;
   return offset;
 }
 
-/* Places a member: sizes and alignments of its C type on every 64-bit
- * machine. */
-static uint32_t place_member(uint32_t *size, const tn_field *f) {
+/* Returns the offset of the struct member for field f, and adds its bytes to
+ * the struct's size. Sizes and alignments are those of its C type on every
+ * 64-bit machine. */
+static uint32_t reserve_member(uint32_t *size, const tn_field *f) {
   switch (f->type) {
     case TN_FIELD_INTS:
     case TN_FIELD_FLOATS:
@@ -480,13 +487,14 @@ static bool has_8_byte_alignment(const tn_field *f) {
          f->type != TN_FIELD_DTYPE;
 }
 
+/* Sets the offsets of n fields, and returns the size of their struct. */
 static uint32_t set_offsets(tn_field *const *fields, uint32_t n) {
   uint32_t size = 0;
   uint32_t align = 4;
   for (uint32_t i = 0; i < n; ++i) {
     tn_field *f = fields[i];
     if (has_8_byte_alignment(f)) align = 8;
-    f->offset = place_member(&size, f);
+    f->offset = reserve_member(&size, f);
     if (f->flags & TN_FIELD_OPTIONAL)
       f->has_offset = reserve_bytes(&size, 4, 4);
   }

@@ -9,13 +9,14 @@
 
 #include "front.h"
 
-enum { /* dim.kind */
-       OTHER = 0,
-       VARIABLE = 1, /* number `a` of the differentiated operator */
-       PARAMETER = 2,
-       NUMBER = 3
+enum {               /* dim.kind */
+       OTHER = 0,    /* not known */
+       VARIABLE = 1, /* dimension variable `a` of the differentiated operator */
+       PARAMETER = 2, /* parameter `a` of the differentiated operator */
+       NUMBER = 3     /* the constant `value` */
 };
 
+/* One dimension of a shape, as far as patterns tell it. */
 typedef struct dim {
   int kind;
   int32_t a;
@@ -24,10 +25,11 @@ typedef struct dim {
 
 enum { /* known_shape.what */
        UNKNOWN = 0,
-       ALIKE = 1, /* the unknown shape of operand `symbol` */
-       LISTED = 2 /* one entry for each dimension */
+       ALIKE = 1, /* the same as that of operand `symbol`, which is not known */
+       LISTED = 2 /* dimensions v[0] to v[n - 1] */
 };
 
+/* A shape, as far as patterns tell it. */
 typedef struct known_shape {
   int what;
   uint32_t symbol;
@@ -45,7 +47,8 @@ typedef struct shape_reader {
   tnm_pos pos;
   known_shape stack[MOST_VALUES];
   uint32_t n;
-  bool told; /* a contradiction was reported: skip its consequences */
+  bool has_contradiction; /* shapes contradict each other: later
+                             contradictions may be consequences */
 } shape_reader;
 
 /* -------------------------------------------------------------------- forms */
@@ -135,7 +138,7 @@ static const char *print_shape(const shape_reader *w, const known_shape *f) {
 
 static void report_contradiction(shape_reader *w, const char *text) {
   tnm_diag_spec spec = {"E0075", w->pos, NULL};
-  w->told = true;
+  w->has_contradiction = true;
   if (text != NULL) tnm_diag_add(w->reader->diags, &spec, "%s", text);
 }
 
@@ -143,7 +146,7 @@ static void report_contradiction(shape_reader *w, const char *text) {
 
 /* A call in the graph, and the shapes that the variables in the patterns of its
  * operator represent. */
-typedef struct calling {
+typedef struct called_operator {
   shape_reader *w;
   const tn_op *op;
   const char *name; /* "elemwise.mul@1" */
@@ -151,11 +154,12 @@ typedef struct calling {
   uint32_t n_in;
   dim dims[MOST_DIMS];
   bool bound[MOST_DIMS];
-} calling;
+} called_operator;
 
 /* Matches a shape with known dimensions to an operand's pattern, which has no
  * pack: each dimension gives a variable of the pattern its value. */
-static void match_pattern(calling *c, const tn_arg *arg, const known_shape *f) {
+static void match_pattern(called_operator *c, const tn_arg *arg,
+                          const known_shape *f) {
   tn__arena *arena = c->w->reader->arena;
   bool fits = arg->n_terms == f->n;
   for (uint32_t k = 0; k < arg->n_terms; ++k)
@@ -179,7 +183,7 @@ static void match_pattern(calling *c, const tn_arg *arg, const known_shape *f) {
                       arg->name, print_shape(c->w, f)));
 }
 
-static void match_input_shape(calling *c, uint32_t i) {
+static void match_input_shape(called_operator *c, uint32_t i) {
   const tn_arg *arg = c->op->inputs[i];
   const known_shape *f = &c->in[i];
   if (arg->shape_kind == TN_SHAPE_PATTERN && f->what == LISTED)
@@ -198,7 +202,7 @@ static void match_input_shape(calling *c, uint32_t i) {
                       print_shape(c->w, other), print_shape(c->w, f)));
 }
 
-static known_shape apply_pattern(const calling *c, const tn_arg *arg) {
+static known_shape apply_pattern(const called_operator *c, const tn_arg *arg) {
   known_shape f = {.what = LISTED, .n = arg->n_terms};
   if (arg->n_terms > TN_MAX_NDIM) return (known_shape){.what = UNKNOWN};
   for (uint32_t k = 0; k < f.n; ++k) {
@@ -212,7 +216,7 @@ static known_shape apply_pattern(const calling *c, const tn_arg *arg) {
 }
 
 /* The shape of the first output. */
-static known_shape compute_output_shape(const calling *c) {
+static known_shape compute_output_shape(const called_operator *c) {
   const tn_arg *arg = find_operand(c->op, TN_OPERAND_OUT, 0);
   bool alike = c->n_in > 0;
   if (arg == NULL || arg->count != TN_NONE)
@@ -231,20 +235,22 @@ static known_shape compute_output_shape(const calling *c) {
 static known_shape apply_call(shape_reader *w, const tn_step *step,
                               const known_shape *in) {
   const tn_op *op = tnm_find_called(w->reader, step->op);
-  calling c = {
+  called_operator c = {
       .w = w, .op = op, .name = step->op, .in = in, .n_in = step->index};
   if (op == NULL || c.n_in > op->n_inputs ||
       (c.n_in > 0 &&
        (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0))
     return (known_shape){.what = UNKNOWN};
-  for (uint32_t i = 0; i < c.n_in && !w->told; ++i) match_input_shape(&c, i);
-  return w->told ? (known_shape){.what = UNKNOWN} : compute_output_shape(&c);
+  for (uint32_t i = 0; i < c.n_in && !w->has_contradiction; ++i)
+    match_input_shape(&c, i);
+  return w->has_contradiction ? (known_shape){.what = UNKNOWN}
+                              : compute_output_shape(&c);
 }
 
 /* ------------------------------------------------------------------- graphs */
 
 static void apply_steps(shape_reader *w, const tn_input_gradient *g) {
-  for (uint32_t k = 0; k < g->n_steps && !w->told; ++k) {
+  for (uint32_t k = 0; k < g->n_steps && !w->has_contradiction; ++k) {
     const tn_step *step = &g->steps[k];
     const uint32_t list =
         step->what == TN_NEED_IN ? TN_OPERAND_IN : TN_OPERAND_OUT;
@@ -269,7 +275,8 @@ static void check_input_gradient(tnm_reader *reader, const tnm_operator *o,
       .reader = reader, .op = o->op, .pos = tnm_find_place(o, path)};
   const known_shape want = make_operand_shape(o->op, TN_OPERAND_IN, i, 0);
   apply_steps(&w, o->op->gradient->inputs[i]);
-  if (w.told || w.n != 1 || !are_shapes_different(&w, &w.stack[0], &want))
+  if (w.has_contradiction || w.n != 1 ||
+      !are_shapes_different(&w, &w.stack[0], &want))
     return;
   report_contradiction(
       &w, tnm_format_text(reader->arena,

@@ -10,18 +10,19 @@
 #include "tenon/draft/registers.h"
 #include "tenon/plugin/device.h"
 
-/* One entry of `kernels`. */
-typedef struct entry {
+/* One entry of the list `kernels`: its mapping `node`, and the kernel that is
+ * made of it. */
+typedef struct kernel_entry {
   tnm_lower *lower;
   const tnm_tree *node;
   tnm_kernel *out;
   tn_kernel table; /* the common part of forward and backward */
-} entry;
+} kernel_entry;
 
 static const char *const device_names[] = {"cpu", "cuda", NULL};
 static const int32_t device_types[] = {TN_DEVICE_CPU, TN_DEVICE_CUDA};
 
-static tnm_diags *get_diags(const entry *e) {
+static tnm_diags *get_diags(const kernel_entry *e) {
   return e->lower->diags;
 }
 
@@ -29,8 +30,9 @@ static tnm_diags *get_diags(const entry *e) {
 
 /* Reads a list of words as a set of bits: a word that equals words[i] sets
  * bits[i]. */
-static uint32_t read_word_set(const entry *e, const char *key, const char *what,
-                              const char *const *words, const uint32_t *bits) {
+static uint32_t read_word_set(const kernel_entry *e, const char *key,
+                              const char *what, const char *const *words,
+                              const uint32_t *bits) {
   const tnm_tree *list = tnm_tree_get(e->node, key);
   uint32_t set = 0;
   for (const tnm_tree *n = list == NULL ? NULL : list->first; n != NULL;
@@ -41,7 +43,7 @@ static uint32_t read_word_set(const entry *e, const char *key, const char *what,
   return set;
 }
 
-static uint32_t read_flags(const entry *e) {
+static uint32_t read_flags(const kernel_entry *e) {
   static const char *const words[] = {
       "elementwise", "reentrant", "deterministic", "capturable",
       "async",       "reduction", "wide_out",      NULL};
@@ -52,7 +54,7 @@ static uint32_t read_flags(const entry *e) {
   return read_word_set(e, "flags", "a flag of a kernel", words, bits);
 }
 
-static uint32_t read_writes(const entry *e) {
+static uint32_t read_writes(const kernel_entry *e) {
   static const char *const words[] = {"write", "add", "inplace", NULL};
   static const uint32_t bits[] = {TN_WRITES_WRITE, TN_WRITES_ADD,
                                   TN_WRITES_INPLACE};
@@ -68,7 +70,7 @@ static uint32_t read_writes(const entry *e) {
   return TN_WRITES_WRITE;
 }
 
-static void read_resources(entry *e) {
+static void read_resources(kernel_entry *e) {
   static const char *const words[] = {"rng", NULL};
   const tnm_tree *list = tnm_tree_get(e->node, "resources");
   if (list == NULL) return;
@@ -83,7 +85,7 @@ static void read_resources(entry *e) {
 
 /* -------------------------------------------------------------------- types */
 
-static void read_dtype_set(const entry *e, const tnm_tree *list,
+static void read_dtype_set(const kernel_entry *e, const tnm_tree *list,
                            const tn_dtype_var *var, uint64_t *set) {
   if (!tnm_read_dtypes(get_diags(e), list, set)) return;
   uint64_t beyond = *set & ~var->allowed;
@@ -95,7 +97,7 @@ static void read_dtype_set(const entry *e, const tnm_tree *list,
                var->name, tn__dtype_names[bit]);
 }
 
-static void read_dtype_map(const entry *e, const tnm_tree *map,
+static void read_dtype_map(const kernel_entry *e, const tnm_tree *map,
                            uint64_t *sets) {
   const tn_op *op = e->lower->op;
   for (const tnm_tree *item = map->first; item != NULL; item = item->next) {
@@ -112,7 +114,7 @@ static void read_dtype_map(const entry *e, const tnm_tree *map,
   }
 }
 
-static void read_dtypes(entry *e) {
+static void read_dtypes(kernel_entry *e) {
   const tn_op *op = e->lower->op;
   uint64_t *sets = TNM_NEW(e->lower->arena, uint64_t, op->n_dtype_vars);
   const tnm_tree *value = tnm_tree_get(e->node, "dtypes");
@@ -138,7 +140,9 @@ static void read_dtypes(entry *e) {
 
 /* ----------------------------------------------------------- when, requires */
 
-static void read_when(entry *e) {
+/* Reads the key `when`: the condition under which the kernel may compute a
+ * call. */
+static void read_when(kernel_entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "when");
   tnm_lower *lower = e->lower;
   if (value == NULL || !tnm_read_line(lower->diags, value)) return;
@@ -155,7 +159,9 @@ static void read_when(entry *e) {
   tnm_program_deinit(&program);
 }
 
-static void read_requires(entry *e) {
+/* Reads the key `requires`: names of libraries with their versions, as one
+ * text. */
+static void read_requires(kernel_entry *e) {
   const tnm_tree *map = tnm_tree_get(e->node, "requires");
   const char *text = NULL;
   for (const tnm_tree *n = map == NULL ? NULL : map->first; n != NULL;
@@ -171,14 +177,14 @@ static void read_requires(entry *e) {
 
 /* -------------------------------------------------------- the author's code */
 
-static const char *read_symbol(const entry *e, const tnm_tree *map,
+static const char *read_symbol(const kernel_entry *e, const tnm_tree *map,
                                const char *key) {
   const tnm_tree *value = tnm_tree_get(map, key);
   if (value == NULL || !tnm_read_symbol(get_diags(e), value)) return NULL;
   return value->text;
 }
 
-/* "64", "1MiB". */
+/* Parses a number of bytes: "64", "1MiB". */
 static bool parse_bytes(const char *text, uint64_t *out) {
   static const char *const units[] = {"", "KiB", "MiB", "GiB"};
   size_t digits = strspn(text, "0123456789");
@@ -196,14 +202,14 @@ static bool parse_bytes(const char *text, uint64_t *out) {
   return false;
 }
 
-static void report_bad_size(const entry *e, const tnm_tree *value,
+static void report_bad_size(const kernel_entry *e, const tnm_tree *value,
                             const char *expected) {
   tnm_diag_spec spec = {"E0014", value->pos, NULL};
   tnm_diag_add(get_diags(e), &spec, "invalid value `%.80s`: expected %s",
                value->text, expected);
 }
 
-static void read_workspace(const entry *e) {
+static void read_workspace(const kernel_entry *e) {
   tnm_tree *map = tnm_tree_get(e->node, "workspace");
   if (map == NULL ||
       !tnm_schema_check(get_diags(e), &tnm_schema_workspace, map))
@@ -224,7 +230,7 @@ static void read_workspace(const entry *e) {
     report_bad_size(e, max, "bytes such as `4096` or `64MiB`");
 }
 
-static void read_state(const entry *e) {
+static void read_state(const kernel_entry *e) {
   static const char *const words[] = {"params", "shapes", "dtypes", NULL};
   tnm_tree *map = tnm_tree_get(e->node, "state");
   if (map == NULL || !tnm_schema_check(get_diags(e), &tnm_schema_state, map))
@@ -257,7 +263,7 @@ static const tnm_tree *get_gradient_kernel(const tnm_lower *lower) {
 
 /* Checks the key `backward` of a kernel: reports it if the gradient of the
  * operator needs no backward kernel, and reports a missing one. */
-static void check_backward_key(const entry *e) {
+static void check_backward_key(const kernel_entry *e) {
   const tnm_tree *backward = tnm_tree_get(e->node, "backward");
   const tnm_tree *forward = tnm_tree_get(e->node, "forward");
   const tn_gradient *gradient = e->lower->op->gradient;
@@ -298,7 +304,10 @@ static void check_missing_backward(const tnm_lower *lower) {
                     "write the gradient as `formula: {...}` or `auto: true`");
 }
 
-static const tn_kernel *new_pass_kernel(const entry *e, uint32_t pass) {
+/* Makes the table of the forward or backward kernel (TN_PASS_*) of an entry,
+ * from the part that both have in common. Returns NULL if memory ran out. */
+static const tn_kernel *make_kernel_of_pass(const kernel_entry *e,
+                                            uint32_t pass) {
   tn_kernel *kernel = TNM_NEW(e->lower->arena, tn_kernel, 1);
   if (kernel == NULL) return NULL;
   *kernel = e->table;
@@ -311,14 +320,15 @@ static const tn_kernel *new_pass_kernel(const entry *e, uint32_t pass) {
   return kernel;
 }
 
-static void read_functions(const entry *e) {
+/* Reads the names of the author's functions for both passes. */
+static void read_functions(const kernel_entry *e) {
   tnm_kernel *out = e->out;
   out->forward_symbol = read_symbol(e, e->node, "forward");
   out->backward_symbol = read_symbol(e, e->node, "backward");
   if (out->forward_symbol != NULL)
-    out->forward = new_pass_kernel(e, TN_PASS_FORWARD);
+    out->forward = make_kernel_of_pass(e, TN_PASS_FORWARD);
   if (out->backward_symbol != NULL)
-    out->backward = new_pass_kernel(e, TN_PASS_BACKWARD);
+    out->backward = make_kernel_of_pass(e, TN_PASS_BACKWARD);
   if (tnm_tree_get(e->node, "forward") == NULL &&
       tnm_tree_get(e->node, "backward") == NULL) {
     tnm_diag_spec spec = {"E0058", e->node->pos, NULL};
@@ -332,7 +342,7 @@ static void read_functions(const entry *e) {
 /* Checks the flag `async`, which a kernel has if its call may end later than
  * its function. On a device with queues, a call ends when its queue has
  * executed it. */
-static void check_async_flag(const entry *e) {
+static void check_async_flag(const kernel_entry *e) {
   const tnm_tree *list = tnm_tree_get(e->node, "flags");
   if (!(e->table.flags & TN_KERNEL_ASYNC) ||
       e->table.device_type != TN_DEVICE_CPU)
@@ -348,7 +358,7 @@ static void check_async_flag(const entry *e) {
 }
 
 /* Only elementwise kernels of the CPU can be register kernels. */
-static void read_registers(entry *e) {
+static void read_registers(kernel_entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "registers");
   e->out->registers_symbol = read_symbol(e, e->node, "registers");
   if (value == NULL) return;
@@ -371,7 +381,7 @@ static void read_registers(entry *e) {
 
 /* Makes the id of a kernel: "nn.convolution.cpu". The second kernel for a
  * device is "nn.convolution.cpu.2". */
-static const char *make_id(const entry *e, int device) {
+static const char *make_id(const kernel_entry *e, int device) {
   unsigned before = 0;
   const tnm_tree *list = tnm_tree_get(e->lower->doc, "kernels");
   for (const tnm_tree *n = list->first; n != e->node; n = n->next) {
@@ -386,7 +396,7 @@ static const char *make_id(const entry *e, int device) {
                          before + 1);
 }
 
-static void register_id(const entry *e) {
+static void register_id(const kernel_entry *e) {
   tnm_reader *reader = e->lower->reader;
   if (e->table.id == NULL) return;
   const tnm_kernel *other = tn__map_get(&reader->kernels, e->table.id);
@@ -402,7 +412,7 @@ static void register_id(const entry *e) {
   tnm_diag_add_place(reader->diags, id, other->pos, "first one");
 }
 
-static bool read_device(entry *e) {
+static bool read_device(kernel_entry *e) {
   const tnm_tree *device = tnm_tree_get(e->node, "device");
   if (device == NULL) return false;
   int found = tnm_read_word(get_diags(e), device, "a device", device_names);
@@ -417,21 +427,21 @@ static bool read_device(entry *e) {
  * operator of this plugin. So the author of an operator needs no CUDA. In a
  * kernels_for document the plugin itself has the CUDA kernels, and a host
  * supplies its own functions. */
-static bool is_companion(const entry *e) {
+static bool is_companion(const kernel_entry *e) {
   const tnm_text *text = e->lower->reader->text;
   const bool of_host = text != NULL && text->plugin != NULL;
   return e->table.device_type == TN_DEVICE_CUDA &&
          e->lower->out->target == NULL && !of_host;
 }
 
-static void read_options(entry *e) {
+static void read_options(kernel_entry *e) {
   tn_field **fields =
       tnm_lower_fields(e->lower->reader, tnm_tree_get(e->node, "options"), 1,
                        &e->table.n_options, &e->table.options_size);
   e->table.options = (const tn_field *const *)fields;
 }
 
-static void read_priority(entry *e) {
+static void read_priority(kernel_entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "priority");
   int64_t priority = 10;
   if (value != NULL)
@@ -440,7 +450,7 @@ static void read_priority(entry *e) {
 }
 
 static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
-  entry e = {.lower = lower, .node = node, .out = out};
+  kernel_entry e = {.lower = lower, .node = node, .out = out};
   out->pos = node->pos;
   if (!tnm_schema_check(lower->diags, &tnm_schema_kernel, node)) return;
   e.table = (tn_kernel){.struct_size = sizeof e.table,

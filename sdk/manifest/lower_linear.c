@@ -72,9 +72,10 @@ static bool read_groups(tnm_lower *lower, const tnm_tree *list,
   return good;
 }
 
-/* -------------------------------------------------------------------- sense */
+/* ----------------------------------------------------------- contradictions */
 
-/* The gradient of a linear input does not depend on its value. */
+/* Checks one need of the gradient of linear input i. That gradient does not
+ * depend on the elements of an input of the same group, or of an output. */
 static void check_linear_need(tnm_lower *lower, const tnm_tree *list,
                               uint32_t i, const tn_need *need,
                               tn_input_gradient **all) {
@@ -93,6 +94,8 @@ static void check_linear_need(tnm_lower *lower, const tnm_tree *list,
                     (input ? in : out)[need->index], in[i]);
 }
 
+/* Checks that input i is in a group if it is differentiated, and the needs of
+ * its gradient. */
 static void check_linear_input(tnm_lower *lower, const tnm_tree *list,
                                uint32_t i, tn_input_gradient **all) {
   const char *name = lower->operands[TN_OPERAND_IN].names[i];

@@ -255,7 +255,8 @@ static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
 /* Reads `inplace` and `view` of an output: the input with memory that the
  * output may use. With `view`, the output also has the elements of the input.
  */
-static void read_memory(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
+static void read_shared_memory(tnm_lower *lower, const tnm_tree *node,
+                               tn_arg *arg) {
   const tnm_tree *view = tnm_tree_get(node, "view");
   const tnm_tree *inplace = tnm_tree_get(node, "inplace");
   arg->inplace = read_input_name(lower, arg, view ? view : inplace);
@@ -270,8 +271,10 @@ static void read_memory(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   tnm_diag_add_help(lower->diags, id, "remove `inplace`");
 }
 
-/* Reads when calls change an auxiliary state. */
-static void read_changes(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
+/* Reads the key `changes` of an auxiliary state: whether all calls change it,
+ * or only those of training. */
+static void read_state_changes(tnm_lower *lower, const tnm_tree *node,
+                               tn_arg *arg) {
   static const char *const when[] = {"always", "training", NULL};
   const tnm_tree *value = tnm_tree_get(node, "changes");
   if (value != NULL &&
@@ -280,7 +283,8 @@ static void read_changes(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
 }
 
 /* Reads the initial value of an auxiliary state. */
-static void read_initial(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
+static void read_initial_value(tnm_lower *lower, const tnm_tree *node,
+                               tn_arg *arg) {
   const tnm_tree *value = tnm_tree_get(node, "init");
   double number;
   if (value != NULL && tnm_read_double(lower->diags, value, &number))
@@ -305,11 +309,11 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
                   .doc = tnm_get_text(node, "doc")};
   read_dtype(lower, node, arg);
   if (list->list == TN_OPERAND_OUT) {
-    read_memory(lower, node, arg);
+    read_shared_memory(lower, node, arg);
     arg->init = read_input_name(lower, arg, tnm_tree_get(node, "init"));
   } else if (list->list == TN_OPERAND_AUX) {
-    read_initial(lower, node, arg);
-    read_changes(lower, node, arg);
+    read_initial_value(lower, node, arg);
+    read_state_changes(lower, node, arg);
   }
   if (list->n > 0)
     tnm_check_since(lower->diags, node, "operand", list->v[list->n - 1]->since,

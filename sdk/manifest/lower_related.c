@@ -14,11 +14,11 @@
  * for the function that infers shapes, and one for broadcasting. */
 typedef struct related_sets {
   const tnm_lower *lower;
-  uint32_t *parent;
-  uint32_t first[5]; /* number of the first member that is an input, output,
-                        state, dimension, pack */
-  uint32_t hook;
-  uint32_t broadcast;
+  uint32_t *parent;   /* by number of the member; a root is its own parent */
+  uint32_t first[5];  /* number of the first member that is an input, output,
+                         state, dimension, pack */
+  uint32_t hook;      /* number of the member for the inferring function */
+  uint32_t broadcast; /* number of the member for broadcasting */
   uint32_t n;
 } related_sets;
 
@@ -40,6 +40,7 @@ static bool init_sets(related_sets *g, const tnm_lower *lower) {
   return g->parent != NULL;
 }
 
+/* Returns the number of the set that contains a member: that of its root. */
 static uint32_t find_set(const related_sets *g, uint32_t member) {
   while (g->parent[member] != member) {
     g->parent[member] = g->parent[g->parent[member]];
@@ -55,12 +56,13 @@ static void join_sets(const related_sets *g, uint32_t a, uint32_t b) {
   g->parent[x < y ? y : x] = x < y ? x : y;
 }
 
-/* Puts all operands of an expression into the set of `member`; if it is
- * TN_NONE, into one set. Returns a member of the set. Parameters relate
- * nothing: two inputs of `n` and `n + M` elements may still differ in ways that
- * a kernel does not check. */
-static uint32_t join_expression(const related_sets *g, uint32_t member,
-                                uint32_t node) {
+/* Puts all operands, dimensions and packs that an expression names into one
+ * set. `node` is the root of the expression. `member` is a number that is in
+ * the set already, or TN_NONE for a new set. Returns a number in the set, or
+ * TN_NONE if it is empty. Parameters relate nothing: two inputs of `n` and `n +
+ * M` elements may still differ in ways that a kernel does not check. */
+static uint32_t join_expression_operands(const related_sets *g, uint32_t member,
+                                         uint32_t node) {
   const tn_node *n = &g->lower->op->nodes[node];
   const uint32_t args[] = {(uint32_t)n->a, (uint32_t)n->b, (uint32_t)n->c};
   uint32_t named = TN_NONE;
@@ -74,11 +76,13 @@ static uint32_t join_expression(const related_sets *g, uint32_t member,
   if (named != TN_NONE && member != TN_NONE) join_sets(g, member, named);
   if (member == TN_NONE) member = named;
   for (uint32_t i = 0; i < tnm_node_arity(n->op); ++i)
-    member = join_expression(g, member, args[i]);
+    member = join_expression_operands(g, member, args[i]);
   return member;
 }
 
-static void join_operand(const related_sets *g, uint32_t list, uint32_t index) {
+/* Puts an operand into one set with everything that its shape rule names. */
+static void join_shape_rule(const related_sets *g, uint32_t list,
+                            uint32_t index) {
   const tn_arg *arg = g->lower->operands[list].v[index];
   const uint32_t member = g->first[list] + index;
   if (arg->shape_kind == TN_SHAPE_SAME)
@@ -88,10 +92,11 @@ static void join_operand(const related_sets *g, uint32_t list, uint32_t index) {
   else if (arg->shape_kind == TN_SHAPE_HOOK)
     join_sets(g, member, g->hook);
   for (uint32_t i = 0; i < arg->n_terms; ++i)
-    (void)join_expression(g, member, (uint32_t)arg->terms[i].node);
+    (void)join_expression_operands(g, member, (uint32_t)arg->terms[i].node);
 }
 
-static bool has_kind(const tnm_lower *lower, uint32_t kind) {
+/* Tests whether the shape of an operand is of kind TN_SHAPE_*. */
+static bool has_shape_kind(const tnm_lower *lower, uint32_t kind) {
   for (uint32_t list = 0; list < 3; ++list)
     for (uint32_t i = 0; i < lower->operands[list].n; ++i)
       if (lower->operands[list].v[i]->shape_kind == kind) return true;
@@ -102,10 +107,10 @@ static void join_related_operands(const related_sets *g) {
   const tn_op *op = g->lower->op;
   for (uint32_t list = 0; list < 3; ++list)
     for (uint32_t i = 0; i < g->lower->operands[list].n; ++i)
-      join_operand(g, list, i);
+      join_shape_rule(g, list, i);
   for (uint32_t i = 0; i < op->n_requires; ++i)
-    (void)join_expression(g, TN_NONE, op->requirements[i]->node);
-  if (!has_kind(g->lower, TN_SHAPE_BROADCAST)) return;
+    (void)join_expression_operands(g, TN_NONE, op->requirements[i]->node);
+  if (!has_shape_kind(g->lower, TN_SHAPE_BROADCAST)) return;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     join_sets(g, g->first[TN_OPERAND_IN] + i, g->broadcast);
 }
@@ -162,11 +167,14 @@ static bool check_independent_inputs(const related_sets *g,
 static bool has_unrelated_tensors(const related_sets *g, const tn_arg *arg) {
   return (arg->flags & TN_ARG_VARIADIC) != 0 &&
          arg->shape_kind == TN_SHAPE_ANY &&
-         !has_kind(g->lower, TN_SHAPE_BROADCAST);
+         !has_shape_kind(g->lower, TN_SHAPE_BROADCAST);
 }
 
-static void report_unrelated(const related_sets *g, uint32_t list,
-                             uint32_t index, const char *other) {
+/* Reports operand `index` of `list` (TN_OPERAND_*): no rule relates its shape
+ * to that of `other`. If `other` is NULL, no rule relates the shapes of the
+ * tensors of this variadic operand. */
+static void report_unrelated_operand(const related_sets *g, uint32_t list,
+                                     uint32_t index, const char *other) {
   const tnm_operands *operands = &g->lower->operands[list];
   const tnm_tree *name = tnm_tree_get(operands->nodes[index], "name");
   const tnm_diag_spec spec = {"E0097", name->pos, "unrelated"};
@@ -204,7 +212,7 @@ static void report_unrelated_sets(const related_sets *g, uint32_t list,
     seen[set] = true;
     if (inputs && declared[i]) continue;
     if (loose || *first != NULL)
-      report_unrelated(g, list, i, loose ? NULL : *first);
+      report_unrelated_operand(g, list, i, loose ? NULL : *first);
     else
       *first = operands->names[i];
   }
@@ -224,7 +232,8 @@ void tnm_check_related(const tnm_lower *lower) {
     declared[i] = tnm_get_bool(lower->diags, nodes[i], "independent");
   if (seen == NULL || tnm_diags_errors(lower->diags) > lower->n_errors) return;
   join_related_operands(&g);
-  if (!check_independent_inputs(&g, declared) || has_kind(lower, TN_SHAPE_HOOK))
+  if (!check_independent_inputs(&g, declared) ||
+      has_shape_kind(lower, TN_SHAPE_HOOK))
     return;
   report_unrelated_sets(&g, TN_OPERAND_IN, declared, seen, &first);
   report_unrelated_sets(&g, TN_OPERAND_AUX, declared, seen, &first);

@@ -10,7 +10,8 @@
 
 #include "front.h"
 
-/* The new mapping. */
+/* The state of writing the mapping of NAME_grad. `of` is the operator NAME, and
+ * `pos` the position for messages about the mapping. */
 typedef struct writer {
   tnm_reader *reader;
   tn__arena *arena;
@@ -298,8 +299,8 @@ static void derive_operator(tnm_reader *reader, const tnm_operator *of) {
     return;
   const tnm_tree *doc = write_operator(&w, name);
   if (w.arena->failed) return;
-  tnm_operator *made = tnm_lower_one(reader, doc, of->file, of);
-  if (made != NULL) made->gradcheck = of->gradcheck;
+  tnm_operator *derived = tnm_lower_one(reader, doc, of->file, of);
+  if (derived != NULL) derived->gradcheck = of->gradcheck;
 }
 
 void tnm_lower_second_order(tnm_reader *reader) {

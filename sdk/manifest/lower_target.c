@@ -18,8 +18,9 @@ static bool is_manifest(const tn__env *env, const char *path) {
   return env->os->stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* Reads a plugin with another reader; the caller ends `other`. */
-static const tn_plugin *read_with_other(tnm_reader *other, const char *path) {
+/* Reads the operators of a plugin with another reader, `other`, which the
+ * caller has initialised and deinitialises. */
+static const tn_plugin *read_with_reader(tnm_reader *other, const char *path) {
   static const tnm_read_options options = {.lone = true};
   other->target_only = true;
   other->options = &options;
@@ -30,7 +31,7 @@ static const tn_plugin *read_manifest(tnm_reader *reader, const char *path,
                                       tnm_with_plugin *out) {
   tnm_reader other;
   tnm_reader_init(&other, reader->env, reader->arena, reader->diags);
-  const tn_plugin *tables = read_with_other(&other, path);
+  const tn_plugin *tables = read_with_reader(&other, path);
   for (size_t i = 0; i < other.files.n; ++i)
     tnm_reader_push(reader, &reader->files, other.files.v[i]);
   out->whole = other.whole;
@@ -42,10 +43,11 @@ static const tn_plugin *read_manifest(tnm_reader *reader, const char *path,
   return tables;
 }
 
-/* Reports a file of `--with` that is no plugin. No manifest names the file, so
- * the message has no position. */
-static void report_bad_plugin_file(tnm_reader *reader, const char *path,
-                                   tn_code code) {
+/* Reports a file of `--with` that could not be read or is no plugin. `code` is
+ * the failure of reading it, with its reason in tn_error_text. No manifest
+ * names the file, so the message has no position. */
+static void report_unreadable_plugin(tnm_reader *reader, const char *path,
+                                     tn_code code) {
   uint32_t file = tnm_diags_add_file(reader->diags, path, "", 0);
   tnm_diag_spec spec = {"E0001", tnm_pos_start(file), NULL};
   tnm_diag_add(reader->diags, &spec, "%s%s",
@@ -63,22 +65,23 @@ static const tn_plugin *read_built_plugin(tnm_reader *reader, const char *path,
   if (code == TN_OUT_OF_MEMORY)
     reader->arena->failed = true;
   else if (code != TN_OK)
-    report_bad_plugin_file(reader, path, code);
+    report_unreadable_plugin(reader, path, code);
   out->whole = true;
   return tables;
 }
 
+/* Reads the plugin at a path of `--with`, and adds it to the targets. */
 static void read_with_path(tnm_reader *reader, const char *path) {
-  tnm_with_plugin *given = TNM_NEW(reader->arena, tnm_with_plugin, 1);
-  if (given == NULL) return;
-  given->plugin = is_manifest(reader->env, path)
-                      ? read_manifest(reader, path, given)
-                      : read_built_plugin(reader, path, given);
-  if (given->plugin != NULL) tnm_reader_push(reader, &reader->targets, given);
+  tnm_with_plugin *target = TNM_NEW(reader->arena, tnm_with_plugin, 1);
+  if (target == NULL) return;
+  target->plugin = is_manifest(reader->env, path)
+                       ? read_manifest(reader, path, target)
+                       : read_built_plugin(reader, path, target);
+  if (target->plugin != NULL) tnm_reader_push(reader, &reader->targets, target);
 }
 
 const tn_plugin *tnm_read_siblings(tnm_reader *reader) {
-  if (reader->beside == NULL) return reader->siblings;
+  if (reader->plugin_file == NULL) return reader->siblings;
   tnm_diags *unheard = tnm_diags_create(reader->env);
   if (unheard == NULL) {
     reader->arena->failed = true;
@@ -86,8 +89,8 @@ const tn_plugin *tnm_read_siblings(tnm_reader *reader) {
   }
   tnm_reader other;
   tnm_reader_init(&other, reader->env, reader->arena, unheard);
-  reader->siblings = read_with_other(&other, reader->beside);
-  reader->beside = NULL;
+  reader->siblings = read_with_reader(&other, reader->plugin_file);
+  reader->plugin_file = NULL;
   tnm_reader_deinit(&other);
   tnm_diags_release(unheard);
   return reader->siblings;
@@ -104,8 +107,8 @@ static void read_targets(tnm_reader *reader) {
 /* Tests whether the reader has read a complete plugin with this name. */
 static bool has_whole_plugin(const tnm_reader *reader, const char *plugin) {
   for (size_t i = 0; i < reader->targets.n; ++i) {
-    const tnm_with_plugin *given = reader->targets.v[i];
-    if (given->whole && strcmp(given->plugin->name, plugin) == 0) return true;
+    const tnm_with_plugin *target = reader->targets.v[i];
+    if (target->whole && strcmp(target->plugin->name, plugin) == 0) return true;
   }
   return false;
 }
@@ -155,9 +158,9 @@ static bool is_op_named(const tn_op *op, const target_name *name) {
   return strcmp(op->name, name->op) == 0 && op->interface == name->interface;
 }
 
-static const tn_op *find_op(const tnm_with_plugin *given,
+static const tn_op *find_op(const tnm_with_plugin *target,
                             const target_name *name) {
-  const tn_plugin *plugin = given->plugin;
+  const tn_plugin *plugin = target->plugin;
   if (strcmp(plugin->name, name->plugin) != 0) return NULL;
   for (uint32_t i = 0; i < plugin->n_operators; ++i)
     if (is_op_named(plugin->operators[i], name)) return plugin->operators[i];
@@ -169,10 +172,10 @@ static const tn_op *find_op(const tnm_with_plugin *given,
 static const tnm_operator *find_target_manifest(const tnm_reader *reader,
                                                 const target_name *name) {
   for (size_t i = 0; i < reader->targets.n; ++i) {
-    const tnm_with_plugin *given = reader->targets.v[i];
-    if (strcmp(given->plugin->name, name->plugin) != 0) continue;
-    for (size_t k = 0; k < given->n_operators; ++k) {
-      const tnm_operator *op = given->operators[k];
+    const tnm_with_plugin *target = reader->targets.v[i];
+    if (strcmp(target->plugin->name, name->plugin) != 0) continue;
+    for (size_t k = 0; k < target->n_operators; ++k) {
+      const tnm_operator *op = target->operators[k];
       if (op->op != NULL && is_op_named(op->op, name)) return op;
     }
   }
@@ -186,8 +189,8 @@ static void report_unknown_target(tnm_reader *reader, const tnm_tree *node,
       tnm_diag_add(reader->diags, &spec,
                    "operator `%s` is in none of the plugins given", node->text);
   for (size_t i = 0; i < reader->targets.n; ++i) {
-    const tnm_with_plugin *given = reader->targets.v[i];
-    if (strcmp(given->plugin->name, name->plugin) != 0 || !given->whole)
+    const tnm_with_plugin *target = reader->targets.v[i];
+    if (strcmp(target->plugin->name, name->plugin) != 0 || !target->whole)
       continue;
     tnm_diag_add_help(reader->diags, id,
                       "plugin `%s` was read and has no operator `%s@%lld`",

@@ -15,8 +15,8 @@ typedef struct formula_types {
   const tnm_lower *lower;
   uint32_t classes;       /* set of the classes that the operands so far may
                              lead to; 0 before the first operand */
-  const tn_arg *seen[64]; /* the operands so far, one for each type variable or
-                             constant type */
+  const tn_arg *seen[64]; /* one operand for each type variable or constant type
+                             of the operands so far */
   uint32_t n_seen;
 } formula_types;
 

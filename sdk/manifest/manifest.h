@@ -394,11 +394,11 @@ tn_code tn__tables_compare(const tn__env *env, const tn_plugin *plugin,
 /* Checks the consistency of tables: structs are large enough, required pointers
  * and names are present and well-formed, every index is inside its table, every
  * offset inside its struct, a kernel id occurs once per pass. TN_PLUGIN with
- * the first fault; after TN_OK the tables can be trusted. `code`: the tables
- * are a descriptor in memory, so functions must be present; decoded tables have
- * none. Strings other than names may be NULL. */
+ * the first fault; after TN_OK the tables can be trusted. `has_functions`: the
+ * tables are a descriptor in memory, so functions must be present; decoded
+ * tables have none. Strings other than names may be NULL. */
 tn_code tn__tables_check(const tn__env *env, const tn_plugin *plugin,
-                         bool code);
+                         bool has_functions);
 
 /* Checks whether a kernel of checked tables can compute this operator, which
  * may be an operator of another plugin. It checks the set of types for each

@@ -36,8 +36,8 @@ static uint64_t round_up(uint64_t n) {
 
 /* Finds the note with the manifest in one note segment, the bytes [at, end) of
  * the file. Returns false if the segment does not have it. */
-static bool find_in_segment(image *file, uint64_t at, uint64_t end,
-                            image *manifest) {
+static bool find_manifest_in_segment(image *file, uint64_t at, uint64_t end,
+                                     image *manifest) {
   Elf64_Nhdr header;
   while (at < end && file->n_notes++ < MAX_NOTES &&
          copy_file_bytes(file, at, &header, sizeof header)) {
@@ -74,8 +74,8 @@ static bool find_manifest(image *file, image *manifest) {
                          sizeof segment))
       return false;
     if (segment.p_type == PT_NOTE && segment.p_filesz <= file->n &&
-        find_in_segment(file, segment.p_offset,
-                        segment.p_offset + segment.p_filesz, manifest))
+        find_manifest_in_segment(file, segment.p_offset,
+                                 segment.p_offset + segment.p_filesz, manifest))
       return true;
   }
   return false;

@@ -7,12 +7,13 @@
 
 #include "layout.h"
 
-/* The schema of the values below a key. */
-typedef struct step {
+/* In a mapping of schema `from`, the value of `key`, or each item of its list,
+ * is a mapping of schema `to`. */
+typedef struct nested_schema {
   const tnm_schema *from;
   const char *key;
   const tnm_schema *to;
-} step;
+} nested_schema;
 
 #define BELOW_OPERATOR(schema)                        \
   {&(schema), "deprecated", &tnm_schema_deprecated},  \
@@ -28,7 +29,7 @@ typedef struct step {
     &(schema), "gradcheck", &tnm_schema_gradcheck     \
   }
 
-static const step steps[] = {
+static const nested_schema nested_schemas[] = {
     BELOW_OPERATOR(tnm_schema_operator),
     BELOW_OPERATOR(tnm_schema_family),
     BELOW_OPERATOR(tnm_schema_member),
@@ -49,12 +50,14 @@ static const step steps[] = {
 const tnm_schema *tnm_schema_of_value(const tnm_schema *schema,
                                       const char *key) {
   if (schema == NULL || key == NULL) return NULL;
-  for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i)
-    if (steps[i].from == schema && strcmp(steps[i].key, key) == 0)
-      return steps[i].to;
+  for (size_t i = 0; i < sizeof nested_schemas / sizeof *nested_schemas; ++i)
+    if (nested_schemas[i].from == schema &&
+        strcmp(nested_schemas[i].key, key) == 0)
+      return nested_schemas[i].to;
   return NULL;
 }
 
+/* Tests whether a mapping has a key of this name. */
 static bool has_key(const tnm_syntax *map, const char *key) {
   for (const tnm_syntax *c = map->first; c != NULL; c = c->next)
     if (c->name != NULL && strcmp(c->name, key) == 0) return true;

@@ -174,6 +174,8 @@ static tnm_expr *new_binary_node(tnm_parser *p, char op, const tnm_expr *left,
   return expr;
 }
 
+/* Counts one more level of nesting. Returns false after a message if there are
+ * too many. */
 static bool enter_nesting_level(tnm_parser *p) {
   if (p->depth == TNM_EXPR_MAX_DEPTH) {
     report_too_large(p, "levels", TNM_EXPR_MAX_DEPTH);
@@ -238,6 +240,7 @@ static tnm_expr *parse_parenthesised(tnm_parser *p) {
   return expr;
 }
 
+/* Number of arguments that a node has room for. */
 enum { MAX_ARGS = sizeof((tnm_expr *)0)->args / sizeof(tnm_expr *) };
 
 uint32_t tnm_expr_count_args(const tnm_expr *expr) {
@@ -280,9 +283,10 @@ static tnm_expr *parse_call(tnm_parser *p, const tnm_token *name) {
   return expr;
 }
 
-/* Parses `grad.OUTPUT`, the only kind of name with a dot, after `grad` was
- * read. */
-static tnm_expr *parse_member(tnm_parser *p, const tnm_token *name) {
+/* Parses `grad.OUTPUT`, the gradient of an output and the only kind of name
+ * with a dot. `name` is the token before the dot, which must be `grad`; the dot
+ * is the next token. */
+static tnm_expr *parse_output_gradient(tnm_parser *p, const tnm_token *name) {
   next_token(p);
   if (name->n != 4 || strncmp(name->text, "grad", 4) != 0) {
     tnm_diag_spec spec = {"E0039", name->pos, "has no members"};
@@ -313,7 +317,7 @@ static tnm_expr *parse_primary(tnm_parser *p) {
   tnm_token name = p->token;
   next_token(p);
   if (is_next_operator(p, '(')) return parse_call(p, &name);
-  if (is_next_operator(p, '.')) return parse_member(p, &name);
+  if (is_next_operator(p, '.')) return parse_output_gradient(p, &name);
   return new_leaf(p, TNM_NAME, &name);
 }
 
@@ -345,6 +349,8 @@ static tnm_expr *parse_prefix(tnm_parser *p) {
   return expr;
 }
 
+/* Letters of the binary operators (tnm_expr.op) of each level of precedence,
+ * from the lowest. */
 static const char *const levels[] = {"lgen<>", "+-", "*/%"};
 
 enum { COMPARISON = 0, N_LEVELS = sizeof levels / sizeof *levels };
@@ -361,6 +367,7 @@ static void report_chained_comparison(const tnm_parser *p) {
   tnm_diag_add_help(p->source->diags, id, "write `(a < b) * (b < c)`");
 }
 
+/* Parses operands of a level and the operators between them. */
 static tnm_expr *parse_binary(tnm_parser *p, size_t level) {
   if (level == N_LEVELS) return parse_prefix(p);
   tnm_expr *left = parse_binary(p, level + 1);

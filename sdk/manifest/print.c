@@ -7,15 +7,16 @@
 
 #include "diag.h"
 
-/* Maximal number of characters of a line that is printed in full. Of a longer
- * line, only a part around the caret is printed. */
+/* Maximal number of characters of a line that is printed in full, and number of
+ * characters before the caret in a longer line, of which only a part is
+ * printed. */
 enum { LINE_MAX_SHOWN = 160, BEFORE_CARET = 60 };
 
 typedef struct printer {
   const tnm_diags *diags;
   FILE *to;
   bool color;
-  int gutter; /* columns of a line number */
+  int gutter; /* columns that line numbers occupy, left of the source */
 } printer;
 
 static const char *get_color_code(const printer *p, const char *code) {

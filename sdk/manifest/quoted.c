@@ -7,8 +7,9 @@
 
 #include "diag.h"
 
-/* A registered text in quotes: the text without escapes, the number of its
- * characters, and their number in the file. */
+/* A registered text in quotes. `pos` is its position in the file; its length
+ * counts the characters there, with escapes. n_read is the number of characters
+ * of the text without escapes. */
 typedef struct quoted {
   tnm_pos pos;
   uint32_t n_read;

@@ -283,8 +283,10 @@ static size_t report_bad_name(tnm_diags *diags, const tnm_tree *node,
   return tnm_diag_add(diags, &spec, "`%.80s` %s", node->text, text);
 }
 
-static bool is_short_word_of(const char *text, const char *first,
-                             const char *rest) {
+/* Tests whether a text is short enough for a name, begins with a character of
+ * `first`, and has only characters of `rest`. */
+static bool is_short_word_of_characters(const char *text, const char *first,
+                                        const char *rest) {
   return text[0] != '\0' && strchr(first, text[0]) != NULL &&
          strspn(text, rest) == strlen(text) && strlen(text) <= TNM_MAX_NAME;
 }
@@ -301,7 +303,8 @@ bool tnm_read_name(tnm_diags *diags, const tnm_tree *node, const char *what) {
     tnm_diag_add_help(diags, id, "names in C that begin with `tn_` are ours");
     return false;
   }
-  if (is_short_word_of(node->text, LOWER, LOWER DIGITS "_")) return true;
+  if (is_short_word_of_characters(node->text, LOWER, LOWER DIGITS "_"))
+    return true;
   size_t id = report_bad_name(diags, node, "cannot be the name of %s", what);
   tnm_diag_add_help(
       diags, id,
@@ -345,8 +348,8 @@ bool tnm_read_symbol(tnm_diags *diags, const tnm_tree *node) {
         "calls it");
     return false;
   }
-  bool word =
-      is_short_word_of(node->text, LOWER UPPER "_", LOWER UPPER DIGITS "_");
+  bool word = is_short_word_of_characters(node->text, LOWER UPPER "_",
+                                          LOWER UPPER DIGITS "_");
   if (word && strncmp(node->text, "tn_", 3) != 0 && !is_reserved(node->text))
     return true;
   size_t id = report_bad_name(diags, node, "cannot be a C name of %s", "yours");

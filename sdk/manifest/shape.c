@@ -16,8 +16,9 @@
  * patterns and conditions together. */
 #define MAX_NODES 4096
 
-/* The node that computes an expression; -1 after a message or if memory ran
- * out. */
+/* A lowered expression: the index of the node that computes it, and whether it
+ * is a list of integers. The index is -1 after a message or if memory ran out.
+ */
 typedef struct value {
   int32_t node;
   bool list;
@@ -224,7 +225,8 @@ static bool has_value(const tnm_program *program, const tnm_expr *expr) {
 }
 
 /* Lowers one of the calls `rank(x)`, `size(x)`, `shape(x)` and `has(x)` of an
- * operand, or `rank(l)` of a list. `op` is the node that the function has. */
+ * operand, or `rank(l)` of a list. `op` is the kind of the
+ * node that computes the function. */
 static value lower_operand_query(tnm_program *program, const tnm_expr *expr,
                                  uint32_t op) {
   const tnm_expr *arg = expr->args[0];

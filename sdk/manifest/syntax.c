@@ -12,7 +12,7 @@
 /* A list or mapping that is being read. */
 typedef struct level {
   tnm_syntax *node;
-  tnm_syntax *open; /* has a key without a value yet */
+  tnm_syntax *open; /* entry of a mapping, from its key to its value; or NULL */
 } level;
 
 typedef struct reader {
@@ -22,18 +22,18 @@ typedef struct reader {
   size_t index; /* the last converted position, as libyaml counts it and in
                    bytes */
   size_t at;
-  size_t end; /* of the last token or comment */
-  bool begun; /* the document has a token */
+  size_t end; /* end of the last token or comment, in bytes */
+  bool begun; /* a token of the document was read */
   size_t depth;
   size_t flow; /* number of levels in brackets */
   level levels[TNM_MAX_DEPTH + 1];
-  tnm_syntax *touched; /* the node to which a comment on the same line belongs
-                        */
-  tnm_comment *pending;
+  tnm_syntax *touched;   /* the node to which a comment on the same line belongs
+                          */
+  tnm_comment *pending;  /* comments that belong to no node yet */
   tnm_comment *trailing; /* the last comment that follows a value on its line,
                             as long as the next lines may continue it */
-  tnm_page **tail;
-  tnm_page *page;
+  tnm_page **tail;       /* link that will point to the next document */
+  tnm_page *page;        /* the current document */
 } reader;
 
 /* ------------------------------------------------------------------- places */
@@ -149,12 +149,12 @@ static tnm_syntax *new_node(reader *r) {
 /* Attaches the comments before a key or an item to its node. Comments at the
  * top of a document stay at the top, so that they do not move when entries are
  * sorted. */
-static void attach_before(reader *r, tnm_syntax *node, size_t begin) {
+static void attach_pending(reader *r, tnm_syntax *node, size_t begin) {
   const char *dash = memchr(r->text + r->end, '-', begin - r->end);
   const size_t to = dash != NULL ? (size_t)(dash - r->text) : begin;
   const size_t lines = count_lines_between(r, r->end, to);
   node->blank = lines > 1;
-  node->broken = lines > 0;
+  node->after_break = lines > 0;
   if (r->page != NULL && !r->begun) {
     r->page->top = r->pending;
     r->page->blank = node->blank;
@@ -190,10 +190,10 @@ static tnm_syntax *begin_value(reader *r, size_t begin, bool below) {
   if (node == NULL) return NULL;
   if (parent == NULL) {
     r->page->root = node;
-    if (below) attach_before(r, node, begin);
+    if (below) attach_pending(r, node, begin);
     return node;
   }
-  if (parent->open == NULL) attach_before(r, node, begin);
+  if (parent->open == NULL) attach_pending(r, node, begin);
   parent->open = NULL;
   link_child(parent->node, node);
   return node;
@@ -233,7 +233,7 @@ static void read_key(reader *r, const yaml_event_t *event, size_t begin,
                               event->data.scalar.length);
   node->key = begin;
   node->key_end = end;
-  attach_before(r, node, begin);
+  attach_pending(r, node, begin);
   r->levels[r->depth - 1].open = node;
   r->touched = node;
   r->end = end;

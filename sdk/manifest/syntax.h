@@ -15,7 +15,7 @@ typedef struct tnm_comment {
   size_t begin; /* bytes in the file */
   size_t end;
   uint32_t column; /* from 1, in code points */
-  bool blank;      /* after an empty line */
+  bool blank;      /* an empty line precedes the comment */
 } tnm_comment;
 
 /* A value with its key, if it has one. Offsets are bytes in the file. */
@@ -29,24 +29,26 @@ typedef struct tnm_syntax {
   bool joined;      /* the node is prose with commas, which YAML splits into
                        several keys */
   bool flow;        /* a list or mapping in brackets */
-  bool block;       /* a scalar after `|` or `>` */
-  bool commented;   /* brackets that contain a comment */
-  bool broken;      /* the node is in brackets and begins on a line of its own
-                     */
-  bool blank;       /* after an empty line */
+  bool block;       /* a scalar in the lines after a `|` or `>` */
+  bool commented;   /* a list or mapping in brackets that contains a comment */
+  bool after_break; /* a line break precedes the node: as an item of a list in
+                       brackets, the node begins a line */
+  bool blank;       /* an empty line precedes the node */
   const char *name; /* the key as text, or NULL */
-  size_t key;       /* the key as written; key_end is key if there is none */
+  size_t key; /* first byte of the key; key_end is its end, or equals `key` if
+                 the node has no key */
   size_t key_end;
-  size_t begin; /* the value as written, for a scalar and for brackets */
+  size_t begin; /* first byte of the value, and its end in `end`: of a scalar,
+                   or of a list or mapping in brackets */
   size_t end;
   uint32_t column; /* column from 1: of the first key or dash of a block, or of
                       an opening bracket; for a scalar, the column of its entry
                       */
-  tnm_comment *before; /* lines above it */
+  tnm_comment *before; /* comments on the lines above the node */
   tnm_comment *head;   /* comment on the line of a key or a `|`, if the value
                           begins on the next line */
-  tnm_comment *trail;  /* after its last line */
-  tnm_comment *tail;   /* lines below the last child of a block */
+  tnm_comment *trail;  /* comments that follow the value on its last line */
+  tnm_comment *tail; /* comments on the lines below the last child of a block */
 } tnm_syntax;
 
 /* One YAML document. */
@@ -54,10 +56,10 @@ typedef struct tnm_page {
   struct tnm_page *next;
   bool marked;        /* begins with `---` */
   bool odd_keys;      /* at least one key follows a `?` or has several lines */
-  tnm_comment *above; /* lines before the `---` */
-  tnm_comment *mark;  /* after the `---` */
-  tnm_comment *top;   /* lines before the first entry */
-  bool blank;         /* an empty line between them and the entry */
+  tnm_comment *above; /* comments before the `---` */
+  tnm_comment *mark;  /* comment on the line of the `---` */
+  tnm_comment *top;   /* comments before the first entry */
+  bool blank;         /* an empty line separates `top` from the first entry */
   tnm_syntax *root;
 } tnm_page;
 

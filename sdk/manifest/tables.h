@@ -38,9 +38,10 @@ typedef struct tnm_member {
   uint32_t form;
   uint16_t offset;
   uint16_t size;
-  uint16_t count; /* offset of an array's u32 length */
-  const tnm_table *of;
-  const char *const *names; /* NULL where a value has no name */
+  uint16_t count;           /* offset of an array's u32 length */
+  const tnm_table *of;      /* the structs that the member points to */
+  const char *const *names; /* names of the values of an ENUM, or of the bits of
+                               FLAGS; NULL at a value without a name */
   uint32_t n_names;
 } tnm_member;
 
@@ -49,16 +50,17 @@ struct tnm_table {
   uint16_t first_size;  /* least accepted size: that in the first ABI with the
                            struct; 0: the struct never grows and has no
                            struct_size */
-  uint16_t size_offset; /* of struct_size */
+  uint16_t size_offset; /* offset of the member struct_size */
   uint16_t n_members;
   uint16_t reserved; /* offset of an unused u32; 0: none */
   const tnm_member *members;
 };
 
-/* Indices of the version members, which are first in tn_plugin. An encoding
- * contains the version of its generator, so that its reader knows the format.
- * Note and descriptor contain the version of the op.h that the plugin was
- * compiled with. */
+/* Number of version members, the first members of tn_plugin: abi_major,
+ * abi_minor and min_host_minor. In an encoding, they hold the ABI version of
+ * the program that wrote the bytes, which tells a decoder the format. In the
+ * note and the descriptor of a plugin, they hold the version of the op.h that
+ * the plugin was compiled with. */
 enum { TNM_PLUGIN_VERSIONS = 3 };
 
 extern const tnm_table tnm_table_plugin;
@@ -154,7 +156,8 @@ static inline uint64_t tnm_read_scalar(tnm_byte_reader *reader,
   return tnm_read_varint(reader, m->size == 4 ? UINT32_MAX : UINT64_MAX);
 }
 
-/* Text inside the encoding, without a NUL; s is NULL for NULL. */
+/* A text inside of the encoding, not terminated by NUL. s is NULL if the
+ * encoded pointer was NULL. */
 typedef struct tnm_view {
   const char *s;
   size_t n;

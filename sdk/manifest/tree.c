@@ -14,10 +14,10 @@
 /* A list or mapping that is being read. */
 typedef struct level {
   tnm_tree *node;
-  tnm_tree *last;  /* child */
-  const char *key; /* read, its value not yet */
+  tnm_tree *last;  /* last child */
+  const char *key; /* the last key, until its value is read; or NULL */
   tnm_pos key_pos;
-  size_t key_end; /* in the file */
+  size_t key_end; /* end of the last key, in characters of the file */
   bool dropped;   /* the last key is invalid, so its value will be dropped */
   bool flow;      /* a list in brackets */
 } level;
@@ -29,7 +29,7 @@ typedef struct builder {
   size_t n_values;
   size_t depth;
   level levels[TNM_MAX_DEPTH];
-  tnm_tree **tail;    /* place of the next document */
+  tnm_tree **tail;    /* link that will point to the next document */
   tnm_tree *document; /* the current one */
 } builder;
 
@@ -192,9 +192,10 @@ static bool is_bare_key(const builder *b, const yaml_event_t *event) {
          event->start_mark.index == parent->key_end;
 }
 
-/* Tests whether a comma within parentheses has ended the previous value too
- * early, as in `{shape: f(a, b)}`. */
-static bool is_cut_at_comma(const builder *b, const yaml_event_t *event) {
+/* Tests whether a scalar is the rest of the value before it. YAML ends a value
+ * at a comma, also within parentheses: in `{shape: f(a, b)}` the value of
+ * `shape` is `f(a`, and `b)` is a scalar of its own. */
+static bool continues_cut_value(const builder *b, const yaml_event_t *event) {
   const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
   const tnm_tree *last = parent != NULL ? parent->last : NULL;
   int open = 0;
@@ -206,6 +207,8 @@ static bool is_cut_at_comma(const builder *b, const yaml_event_t *event) {
   return open > 0;
 }
 
+/* Reports the previous value, which YAML has ended at a comma within
+ * parentheses. */
 static bool report_cut_value(builder *b) {
   tnm_pos pos = b->levels[b->depth - 1].last->pos;
   pos.column += pos.length;
@@ -237,7 +240,7 @@ static bool continue_prose(builder *b) {
 static bool read_scalar(builder *b, const yaml_event_t *event) {
   tnm_pos pos = get_event_position(b, event);
   if (continues_prose(b, event)) return continue_prose(b);
-  if (is_cut_at_comma(b, event)) return report_cut_value(b);
+  if (continues_cut_value(b, event)) return report_cut_value(b);
   if (!check_escapes(b, event, pos)) return false;
   if (event->data.scalar.tag != NULL)
     reject_key_text(b, pos, "tags",

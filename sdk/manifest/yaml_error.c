@@ -132,17 +132,17 @@ static bool add_select_help(tnm_diags *diags, size_t id, tnm_pos colon) {
   return true;
 }
 
-/* A line with a key, after the `- ` of list items. */
-typedef struct keyed {
+/* The key of a line, which may follow the `- ` of list items; n bytes. */
+typedef struct line_key {
   const char *key;
   int n;
-  tnm_pos pos; /* of the key */
-} keyed;
+  tnm_pos pos; /* position of the key */
+} line_key;
 
 /* Finds the key of a line. Returns false if the line does not begin with a
  * single word and a colon. */
 static bool find_line_key(const tnm_diags *diags, uint32_t file, uint32_t line,
-                          keyed *out) {
+                          line_key *out) {
   static const char word[] =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   size_t n;
@@ -156,7 +156,7 @@ static bool find_line_key(const tnm_diags *diags, uint32_t file, uint32_t line,
   while (at < end && strchr(word, *at) != NULL) ++at;
   pos.column = (uint32_t)(key - text) + 1;
   pos.length = (uint32_t)(at - key);
-  *out = (keyed){key, (int)(at - key), pos};
+  *out = (line_key){key, (int)(at - key), pos};
   return at > key && at < end && *at == ':';
 }
 
@@ -164,7 +164,7 @@ static bool find_line_key(const tnm_diags *diags, uint32_t file, uint32_t line,
  * YAML reads it as a part of the value above. Returns false if the colon at
  * `colon` does not belong to such a key. */
 static bool report_deeper_key(tnm_diags *diags, tnm_pos colon) {
-  keyed key, above = {0};
+  line_key key, above = {0};
   if (!find_line_key(diags, colon.file, colon.line, &key) ||
       key.pos.column + key.pos.length != colon.column)
     return false;
@@ -203,23 +203,23 @@ static tnm_pos convert_position(uint32_t file, yaml_mark_t mark) {
                    .file = file};
 }
 
-/* Tests whether the error is an unclosed bracket. The message then points to
- * the opening bracket. */
-static bool is_open_bracket(const yaml_parser_t *parser) {
+/* Tests whether the error of the parser is an unclosed bracket or quote. The
+ * message then points to the opening one. */
+static bool is_unclosed_bracket(const yaml_parser_t *parser) {
   return contains_text(parser->problem, "could not find expected ':'") ||
          contains_text(parser->context, "quoted scalar");
 }
 
 /* Tests whether a `[` or `{` on an earlier line is not closed. Then the content
  * of the current line is not the mistake. */
-static bool is_open_on_earlier_line(const yaml_parser_t *parser) {
+static bool is_bracket_of_earlier_line(const yaml_parser_t *parser) {
   return contains_text(parser->problem, "did not find expected ',' or") &&
          parser->context_mark.line < parser->problem_mark.line;
 }
 
-/* Returns a position that is within the text. libyaml may report the line after
- * the last one; then the result is the position after the last character. */
-static tnm_pos clamp_to_text(const tnm_diags *diags, tnm_pos pos) {
+/* Returns `pos`, or the position after the last character of the file if `pos`
+ * is on a later line. libyaml may report the line after the last one. */
+static tnm_pos move_into_text(const tnm_diags *diags, tnm_pos pos) {
   size_t n;
   uint32_t line = 1, column = 1, c;
   const char *text = tnm_diags_get_text(diags, pos.file, &n);
@@ -246,7 +246,7 @@ static bool add_bracket_help(tnm_diags *diags, size_t id, tnm_pos pos,
   const char *text = get_rest_of_line(diags, pos, &n);
   if (!contains_text(parser->problem, "did not find expected ',' or"))
     return false;
-  if (is_open_on_earlier_line(parser)) {
+  if (is_bracket_of_earlier_line(parser)) {
     const uint32_t noticed = (uint32_t)parser->problem_mark.line + 1;
     tnm_diag_add_place(diags, id,
                        convert_position(pos.file, parser->context_mark),
@@ -273,14 +273,14 @@ static void report_known_problem(tnm_diags *diags, tnm_pos pos,
 
 void tnm_report_yaml_error(tnm_diags *diags, uint32_t file,
                            const yaml_parser_t *parser) {
-  bool open = is_open_bracket(parser);
+  bool open = is_unclosed_bracket(parser);
   tnm_pos pos = convert_position(
       file, open ? parser->context_mark : parser->problem_mark);
-  pos = clamp_to_text(diags, pos);
+  pos = move_into_text(diags, pos);
   size_t n;
   const char *text = get_rest_of_line(diags, pos, &n);
   bool colon = contains_text(parser->problem, "did not find expected ',' or") &&
-               n > 0 && text[0] == ':' && !is_open_on_earlier_line(parser);
+               n > 0 && text[0] == ':' && !is_bracket_of_earlier_line(parser);
   const bool block =
       contains_text(parser->problem, "mapping values are not allowed");
   if (block && report_deeper_key(diags, pos)) return;
