@@ -26,7 +26,8 @@ TENON = BUILD / "tools" / "tenon" / "tenon"
 LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 # Pages outside of docs/, and their places in the site.
 OUTSIDE = {"README.md": "about.md", "CONTRIBUTING.md": "contributing/rules.md",
-           "CHANGELOG.md": "contributing/changes.md"}
+           "CHANGELOG.md": "contributing/changes.md",
+           "SECURITY.md": "contributing/security.md"}
 
 
 def output(*command):
