@@ -143,7 +143,7 @@ def stage_codes():
 # Pages that are made, and the page of docs/ that they follow.
 MADE = {"reference/index.md": ["api/README.md", "operators/README.md",
                                "commands/README.md", "codes.md"],
-        "contributing/index.md": ["rules.md", "changes.md"]}
+        "contributing/index.md": ["rules.md", "changes.md", "security.md"]}
 
 
 def contents_of(index):
