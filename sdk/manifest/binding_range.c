@@ -16,6 +16,7 @@ static int64_t limit_bound(int64_t value) {
   return value < -RANGE_LIMIT ? -RANGE_LIMIT : value;
 }
 
+/* Returns a * b, at most RANGE_LIMIT and at least -RANGE_LIMIT. */
 static int64_t multiply_bounds(int64_t a, int64_t b) {
   int64_t out = 0;
   if (!__builtin_mul_overflow(a, b, &out)) return limit_bound(out);

@@ -29,6 +29,8 @@ typedef struct units {
   uint32_t n;
 } units;
 
+/* Marks the bytes of a params struct that a member uses. Fails if they are
+ * outside of the struct, not aligned, or in use; `name` is for that message. */
 static tn_code mark_units_used(units *u, const char *name, uint32_t offset,
                                uint32_t bytes) {
   const uint32_t size = u->n * UNIT;
@@ -49,6 +51,7 @@ static tn_code mark_units_used(units *u, const char *name, uint32_t offset,
   return TN_OK;
 }
 
+/* Marks the bytes that a field and its flag of presence use. */
 static tn_code mark_field_used(units *u, const tn_field *f) {
   TN__TRY(mark_units_used(u, "offset", f->offset, get_type_bytes(f->type)));
   if (f->flags & TN_FIELD_OPTIONAL)

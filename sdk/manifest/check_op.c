@@ -27,6 +27,8 @@ static bool is_operand(const tn_op *op, int32_t list, int32_t index) {
   return is_index_below(index, n[list]);
 }
 
+/* Tests whether a node refers to dimensions, parameters and operands that the
+ * operator has. */
 static bool has_valid_operands(const tn_op *op, const tn_node *node) {
   switch (node->op) {
     case TN_NODE_DIM:
@@ -46,6 +48,7 @@ static bool has_valid_operands(const tn_op *op, const tn_node *node) {
   }
 }
 
+/* Checks that node i of a shape program reads only nodes before it. */
 static tn_code check_node(const tn_op *op, const tn_node *nodes, uint32_t i) {
   const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
   bool good = !op || has_valid_operands(op, &nodes[i]);
@@ -142,7 +145,7 @@ static tn_code check_args(const tn_op *op, const char *what,
   return TN_OK;
 }
 
-/* "plugin.op@1" */
+/* Tests whether a text has the form of a called operator: "plugin.op@1". */
 static bool is_operator_step(const char *text) {
   const char *at = text == NULL ? NULL : strchr(text, '@');
   const char *dot = text == NULL ? NULL : strchr(text, '.');
@@ -150,7 +153,8 @@ static bool is_operator_step(const char *text) {
 }
 
 /* Checks the steps of a gradient graph as a stack machine: each step pops only
- * values that are on the stack, and one value remains at the end. */
+ * values that are on the stack, and one value remains at the end. limits[] are
+ * the numbers of inputs, outputs and output gradients, by TN_NEED_*. */
 static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
                            const uint32_t *limits) {
   const bool graph = op->gradient->kind == TN_GRADIENT_GRAPH;
@@ -170,6 +174,7 @@ static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
   return tn__fail(TN_PLUGIN, "its graph leaves %u values", height);
 }
 
+/* Checks the needs and steps of the gradient of one input. */
 static tn_code check_input_gradient(const tn_op *op,
                                     const tn_input_gradient *g) {
   static const char *const what[] = {"the gradient of output", "input",
@@ -185,6 +190,7 @@ static tn_code check_input_gradient(const tn_op *op,
                          2 * op->n_outputs + op->n_inputs);
 }
 
+/* Checks how the operator computes its gradients. */
 static tn_code check_gradient(const tn_op *op) {
   const tn_gradient *g = op->gradient;
   if (!g || (g->kind == TN_GRADIENT_NONE && !g->n_inputs)) return TN_OK;
@@ -241,6 +247,8 @@ static tn_code check_operator_body(const tn_op *op) {
   return check_gradient(op);
 }
 
+/* Tests whether a shape is declared to be computed by the plugin's own
+ * function. */
 static bool needs_infer_function(const tn_op *op) {
   bool hook = false;
   for (uint32_t i = 0; i < op->n_inputs; ++i)

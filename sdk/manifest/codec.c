@@ -12,6 +12,8 @@ enum { ENCODING_VERSION = 1 };
 
 /* ------------------------------------------------------------------ writing */
 
+/* Writes a number with 7 bits in each byte; every byte except the last has its
+ * highest bit set. */
 static void write_varint(tn__buf *out, uint64_t value) {
   uint8_t bytes[10];
   size_t n = 0;
@@ -23,6 +25,7 @@ static void write_varint(tn__buf *out, uint64_t value) {
   tn__buf_bytes(out, bytes, n);
 }
 
+/* Writes a number as n bytes, the lowest byte first. */
 static void write_fixed(uint8_t *to, uint64_t value, size_t n) {
   for (size_t i = 0; i < n; ++i) to[i] = (uint8_t)(value >> (8 * i));
 }
@@ -108,6 +111,7 @@ static size_t count_remaining_bytes(const tnm_byte_reader *reader) {
   return (size_t)(reader->end - reader->at);
 }
 
+/* Records the first fault of an encoding. */
 static void set_read_fault(tnm_byte_reader *reader, const char *why) {
   if (!reader->why) reader->why = why;
 }
@@ -218,6 +222,7 @@ typedef struct decoder {
 
 static const char out_of_memory[] = "no memory is left to read it";
 
+/* Allocates zeroed memory for decoded tables; NULL if memory ran out. */
 static void *alloc_decoded(decoder *d, size_t bytes) {
   void *memory = d->reader.why ? NULL : tn__arena_alloc(d->arena, bytes);
   if (!memory) set_read_fault(&d->reader, out_of_memory);
@@ -234,6 +239,7 @@ static const char *decode_text(decoder *d) {
 
 static void decode_struct(decoder *d, const tnm_table *table, void *object);
 
+/* Decodes a struct into new memory; NULL after a fault. */
 static void *decode_new_struct(decoder *d, const tnm_table *table) {
   void *object = alloc_decoded(d, table->size);
   if (object) decode_struct(d, table, object);

@@ -12,7 +12,7 @@
 typedef struct path {
   const struct path *up;
   const char *name;
-  int64_t index; /* -1 if it is no element */
+  int64_t index; /* index of the element; -1: the member itself */
 } path;
 
 typedef struct comparison {
@@ -97,6 +97,7 @@ static void report_missing_item(comparison *c, const path *p) {
 static void compare_struct(comparison *c, const path *p, const tnm_table *table,
                            const void *object);
 
+/* Compares element p->index of an array with the next one in the encoding. */
 static void compare_element(comparison *c, const path *p, const tnm_member *m,
                             const void *array) {
   const tnm_member number = {.form = TNM_U64};
@@ -133,6 +134,7 @@ static void compare_array(comparison *c, path *p, const tnm_member *m,
   }
 }
 
+/* Compares a member of a struct with the next one in the encoding. */
 static void compare_member(comparison *c, path *p, const tnm_table *table,
                            const void *object, const tnm_member *m) {
   const void *pointer = tnm_get_pointer(table, object, m);

@@ -147,6 +147,7 @@ static void write_list(tnm_layout *l, const tnm_syntax *node, size_t indent,
   }
 }
 
+/* Writes a list or mapping as a block. */
 static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
                         const tnm_schema *schema) {
   if (node->kind == TNM_MAP)
@@ -158,6 +159,7 @@ static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
 
 /* ---------------------------------------------------------------- documents */
 
+/* Writes one document of the manifest, with its comments. */
 static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   const tnm_syntax *root = page->root;
   const tnm_schema *schema = tnm_schema_document(root);
@@ -182,7 +184,8 @@ static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   write_comments(l, root->tail, 0, false);
 }
 
-/* Fails because a manifest has keys that follow `?` or have several lines. */
+/* Reports that a manifest has keys that follow `?` or have several lines.
+ * Returns the failure. */
 static tn_code refuse_keys(const char *name) {
   return tn__fail(TN_UNSUPPORTED,
                   "%s: a key after `?`, or of several lines, is not formatted; "
@@ -208,6 +211,7 @@ static tn_code write_pages(tn__arena *arena, const tnm_text *text,
 
 static bool is_same_tree(const tnm_tree *a, const tnm_tree *b);
 
+/* Tests whether `b` has the entries of `a`, in any order. */
 static bool is_same_map(const tnm_tree *a, const tnm_tree *b) {
   for (const tnm_tree *c = a->first; c != NULL; c = c->next) {
     const tnm_tree *other = tnm_tree_get(b, c->key);
@@ -216,6 +220,7 @@ static bool is_same_map(const tnm_tree *a, const tnm_tree *b) {
   return true;
 }
 
+/* Tests whether two lists have the same items. */
 static bool is_same_list(const tnm_tree *a, const tnm_tree *b) {
   const tnm_tree *d = b->first;
   for (const tnm_tree *c = a->first; c != NULL; c = c->next, d = d->next)
@@ -232,6 +237,8 @@ static bool is_same_tree(const tnm_tree *a, const tnm_tree *b) {
   return a->kind == TNM_MAP ? is_same_map(a, b) : is_same_list(a, b);
 }
 
+/* Tests whether the formatted text has the documents of the original. `name`
+ * is for messages. */
 static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
                          const tnm_tree *before, const tn__buf *after) {
   tnm_tree *tree;

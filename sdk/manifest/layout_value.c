@@ -60,6 +60,8 @@ typedef struct line_reader {
   size_t end;
 } line_reader;
 
+/* Moves to the next line, without the blanks around it. Returns false after
+ * the last line. */
 static bool read_next_line(line_reader *p) {
   if (p->at > p->stop) return false;
   size_t eol = p->at;
@@ -73,6 +75,7 @@ static bool read_next_line(line_reader *p) {
   return true;
 }
 
+/* Returns a reader of the lines of a scalar, before the first line. */
 static line_reader make_line_reader(const tnm_layout *l,
                                     const tnm_syntax *node) {
   return (line_reader){.text = l->text, .at = node->begin, .stop = node->end};
@@ -117,6 +120,7 @@ static void write_prose(tnm_layout *l, const line_reader *p, bool continues) {
   }
 }
 
+/* Writes the lines of a scalar as one line. */
 static void write_joined_lines(tnm_layout *l, const tnm_syntax *node) {
   line_reader p = make_line_reader(l, node);
   for (bool first = true; read_next_line(&p); first = false) {
@@ -148,6 +152,7 @@ static size_t read_indent(const tnm_layout *l, const tnm_syntax *node,
   return 0;
 }
 
+/* Returns the number of blanks before the first line with text in [at, end). */
 static size_t find_text_indent(const tnm_layout *l, size_t at, size_t end) {
   while (at < end) {
     size_t blank = 0;
@@ -252,8 +257,8 @@ static bool write_on_one_line(tnm_layout *l, const tnm_syntax *node,
   return fine;
 }
 
-/* Number of columns of a value that is written on one line; SIZE_MAX if it
- * cannot be on one line. */
+/* Returns the number of columns of a value that is written on one line;
+ * SIZE_MAX if it cannot be on one line. */
 static size_t measure_one_line(const tnm_layout *l, const tnm_syntax *node,
                                const tnm_schema *schema) {
   tn__buf buf;
@@ -267,6 +272,7 @@ static size_t measure_one_line(const tnm_layout *l, const tnm_syntax *node,
   return width;
 }
 
+/* Tests whether a value that begins in `column` fits the line. */
 static bool fits_line(const tnm_layout *l, const tnm_syntax *node,
                       const tnm_schema *schema, size_t column) {
   const size_t width = measure_one_line(l, node, schema);

@@ -13,13 +13,15 @@
  * computed. */
 typedef struct formula_types {
   const tnm_lower *lower;
-  uint32_t classes;       /* set of the classes that the operands so far may
-                             lead to; 0 before the first operand */
-  const tn_arg *seen[64]; /* one operand for each type variable or constant type
-                             of the operands so far */
+  uint32_t classes; /* set of the classes (TNM_CLASS_*) in which the formula may
+                       be computed, after the operands that were added; 0 before
+                       the first operand */
+  const tn_arg *seen[64]; /* operands that were added, one for each type
+                             variable or constant type */
   uint32_t n_seen;
 } formula_types;
 
+/* Returns the set of element types that an operand may have. */
 static uint64_t get_dtypes(const tn_op *op, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return ~0ull;
   if (arg->dtype_var != TN_NONE) return op->dtype_vars[arg->dtype_var]->allowed;
@@ -66,6 +68,7 @@ static void add_operand(formula_types *m, const tn_arg *arg) {
   m->classes = joined;
 }
 
+/* Adds the types of all inputs that a formula names. */
 static void add_operands(formula_types *m, const tnm_expr *e) {
   if (e->kind == TNM_INPUT) add_operand(m, m->lower->op->inputs[e->index]);
   for (uint32_t i = 0; i < e->n_args; ++i) add_operands(m, e->args[i]);
@@ -90,6 +93,8 @@ static const char *find_integer_type(const formula_types *m, int classes,
   return "i32";
 }
 
+/* Reports a part of a formula, `what`, that does not exist in an integer
+ * class; `lacks` is the verb of the message. */
 static void report_class_conflict(const formula_types *m, tnm_pos pos,
                                   const char *what, const char *lacks) {
   const char *name;
@@ -107,6 +112,7 @@ static bool is_integer_constant(const tnm_expr *e) {
   return e->kind == TNM_NUMBER && e->number == floor(e->number);
 }
 
+/* Checks that a called function is defined for all classes of the formula. */
 static void check_call_class(const formula_types *m, const tnm_expr *e) {
   tnm_pos pos = e->pos;
   pos.length = (uint32_t)strlen(e->text);
@@ -115,6 +121,7 @@ static void check_call_class(const formula_types *m, const tnm_expr *e) {
     report_class_conflict(m, pos, e->text, "is not defined for");
 }
 
+/* Tests whether an expression is `a^b` or `pow(a, b)`. */
 static bool is_power_node(const tnm_expr *e) {
   if (e->kind == TNM_CALL) return e->index == TNM_F_POW;
   return e->kind == TNM_BINARY && e->op == '^';
@@ -138,6 +145,8 @@ static void report_large_integer(const formula_types *m, const tnm_expr *e,
                          : "leave types out of `dtypes` that do not hold it");
 }
 
+/* Checks that all classes of the formula can represent a constant; `negative`:
+ * a minus sign precedes it. */
 static void check_number_class(const formula_types *m, const tnm_expr *e,
                                bool negative) {
   if (!is_integer_constant(e)) {
@@ -157,6 +166,7 @@ static bool is_negative(const tnm_expr *e) {
   return e->kind == TNM_NEG && is_integer_constant(e->args[0]);
 }
 
+/* Reports an exponent that integer classes do not support. */
 static void check_exponent(const formula_types *m, const tnm_expr *exponent) {
   if (is_negative(exponent))
     report_class_conflict(m, exponent->pos, "^",
@@ -166,6 +176,7 @@ static void check_exponent(const formula_types *m, const tnm_expr *exponent) {
                           "wants a whole constant exponent for");
 }
 
+/* Checks all parts of an expression against the classes of the formula. */
 static void check_expr_classes(const formula_types *m, const tnm_expr *e) {
   const bool negated = e->kind == TNM_NEG && e->args[0]->kind == TNM_NUMBER;
   if (e->kind == TNM_NUMBER || negated) {

@@ -126,6 +126,7 @@ static void report_too_large(const tnm_parser *p, const char *what,
 
 /* -------------------------------------------------------------------- nodes */
 
+/* Reads the next token into p->token. */
 static void next_token(tnm_parser *p) {
   p->token = tnm_read_token(&p->lexer);
 }
@@ -163,6 +164,7 @@ static tnm_expr *new_leaf(tnm_parser *p, int kind, const tnm_token *token) {
   return expr->text ? expr : NULL;
 }
 
+/* Makes the node for `left op right`. Returns NULL if memory ran out. */
 static tnm_expr *new_binary_node(tnm_parser *p, char op, const tnm_expr *left,
                                  const tnm_expr *right) {
   tnm_expr *expr = new_node(p, TNM_BINARY, tnm_pos_span(left->pos, right->pos));
@@ -189,6 +191,7 @@ static bool enter_nesting_level(tnm_parser *p) {
 
 static tnm_expr *parse_prefix(tnm_parser *p);
 
+/* Parses a constant. Returns NULL after a message. */
 static tnm_expr *parse_number(tnm_parser *p) {
   tnm_token token = p->token;
   tnm_expr *expr = new_leaf(p, TNM_NUMBER, &token);
@@ -307,6 +310,8 @@ static tnm_expr *parse_output_gradient(tnm_parser *p, const tnm_token *name) {
   return expr;
 }
 
+/* Parses a number, a name, a call, `grad.NAME` or an expression in
+ * parentheses. Returns NULL after a message. */
 static tnm_expr *parse_primary(tnm_parser *p) {
   if (p->token.kind == TNM_TOKEN_NUMBER) return parse_number(p);
   if (is_next_operator(p, '(')) return parse_parenthesised(p);
@@ -321,6 +326,7 @@ static tnm_expr *parse_primary(tnm_parser *p) {
   return new_leaf(p, TNM_NAME, &name);
 }
 
+/* Parses `a^b`, or `a` if no `^` follows. Returns NULL after a message. */
 static tnm_expr *parse_power(tnm_parser *p) {
   tnm_expr *base = parse_primary(p);
   if (!base || !tnm_parser_accept_op(p, '^')) return base;
@@ -328,6 +334,8 @@ static tnm_expr *parse_power(tnm_parser *p) {
   return exponent ? new_binary_node(p, '^', base, exponent) : NULL;
 }
 
+/* Parses an expression with or without a leading minus sign. Returns NULL
+ * after a message. */
 static tnm_expr *parse_inner_prefix(tnm_parser *p) {
   tnm_pos minus = p->token.pos;
   if (!tnm_parser_accept_op(p, '-')) return parse_power(p);
@@ -355,11 +363,13 @@ static const char *const levels[] = {"lgen<>", "+-", "*/%"};
 
 enum { COMPARISON = 0, N_LEVELS = sizeof levels / sizeof *levels };
 
+/* Tests whether the next token is an operator of precedence level `level`. */
 static bool is_next_at_level(const tnm_parser *p, size_t level) {
   return p->token.kind == TNM_TOKEN_OPERATOR &&
          strchr(levels[level], p->token.op);
 }
 
+/* Reports a second comparison in a row: `a < b < c`. */
 static void report_chained_comparison(const tnm_parser *p) {
   tnm_diag_spec spec = {"E0036", p->token.pos, "second comparison"};
   size_t id =

@@ -19,6 +19,7 @@ typedef struct printer {
   int gutter; /* columns that line numbers occupy, left of the source */
 } printer;
 
+/* Returns the escape sequence `code`; "" if the output has no colours. */
 static const char *get_color_code(const printer *p, const char *code) {
   return p->color ? code : "";
 }
@@ -33,6 +34,7 @@ static bool is_warning(const tnm_message *m) {
   return m->spec.code[0] == 'W';
 }
 
+/* Returns "error" or "warning". */
 static const char *get_severity(const tnm_message *m) {
   return is_warning(m) ? "warning" : "error";
 }
@@ -81,9 +83,11 @@ static uint32_t count_line_characters(line l) {
 typedef struct window {
   uint32_t first;
   uint32_t end;
-  uint32_t length; /* of the whole line */
+  uint32_t length; /* characters of the whole line */
 } window;
 
+/* Chooses the part of a long line that is printed, so that it shows `column`.
+ */
 static window choose_window(line l, uint32_t column) {
   window w = {0, 0, count_line_characters(l)};
   w.end = w.length;
@@ -94,6 +98,7 @@ static window choose_window(line l, uint32_t column) {
   return w;
 }
 
+/* Prints the part of a source line that the window shows. */
 static void print_source(const printer *p, line l, window w) {
   if (w.first > 0) fputs("...", p->to);
   uint32_t i = 0;
@@ -112,8 +117,9 @@ static void print_source(const printer *p, line l, window w) {
   if (w.end < w.length) fputs("...", p->to);
 }
 
-/* Number of terminal columns of the characters [from, to) of a line, counted
- * from 0. A character after the end of the line counts as one column. */
+/* Returns the number of terminal columns of the characters [from, to) of a
+ * line, counted from 0. A character after the end of the line counts as one
+ * column. */
 static uint32_t measure_columns(line l, uint32_t from, uint32_t to) {
   uint32_t width = 0;
   for (uint32_t i = 0; i < to; ++i) {
@@ -135,6 +141,7 @@ typedef struct place {
   const char *label;
 } place;
 
+/* Prints a line number left of the source; blanks for 0. */
 static void print_line_number(const printer *p, uint32_t number) {
   fputs(get_color_code(p, BLUE), p->to);
   if (number == 0)
@@ -144,6 +151,8 @@ static void print_line_number(const printer *p, uint32_t number) {
   fputs(get_color_code(p, PLAIN), p->to);
 }
 
+/* Prints the carets that mark a place below the source line, with the text
+ * after them. */
 static void print_carets(const printer *p, line l, window w,
                          const place *where) {
   uint32_t from = where->pos.column - 1;
@@ -161,6 +170,8 @@ static void print_carets(const printer *p, line l, window w,
   fprintf(p->to, "%s\n", get_color_code(p, PLAIN));
 }
 
+/* Prints the source line of a place and marks the place. `before` is the place
+ * that was printed before it, or NULL. */
 static void print_place(const printer *p, const place *where,
                         const place *before, uint32_t main_file) {
   const tnm_file *file = tnm_diags_get_file(p->diags, where->pos.file);
@@ -195,6 +206,8 @@ static bool is_place_before(const place *a, const place *b,
   return tnm_pos_compare(a->pos, b->pos) < 0;
 }
 
+/* Collects the places of a message in the order of printing. Returns their
+ * number. */
 static size_t collect_places(const tnm_message *m, place *places) {
   size_t n = 1;
   places[0] = (place){m->spec.pos, '^', m->spec.under};
@@ -211,6 +224,7 @@ static size_t collect_places(const tnm_message *m, place *places) {
   return n;
 }
 
+/* Returns the width of the longest line number, at least 3. */
 static int measure_line_numbers(const place *places, size_t n) {
   int width = 3;
   for (size_t i = 0; i < n; ++i) {
@@ -231,6 +245,7 @@ static void print_message_head(const printer *p, const tnm_message *m) {
           get_color_code(p, PLAIN));
 }
 
+/* Prints all messages for readers, with their source lines. */
 static void print_as_text(printer *p, const tnm_message *m) {
   place places[MAX_PLACES];
   size_t n = collect_places(m, places);
@@ -247,6 +262,7 @@ static void print_as_text(printer *p, const tnm_message *m) {
   }
 }
 
+/* Returns "s" unless n is 1. */
 static const char *get_plural_suffix(size_t n) {
   return n == 1 ? "" : "s";
 }
@@ -262,6 +278,7 @@ static const char *find_first_code(const tnm_diags *diags) {
   return first->spec.code;
 }
 
+/* Prints the last line: the numbers of errors and warnings. */
 static void print_message_count(const printer *p) {
   const tnm_diags *d = p->diags;
   fputs("opgen: ", p->to);
@@ -287,6 +304,7 @@ static void write_json_place(tn__buf *buf, const tnm_diags *diags,
               pos.column, pos.length);
 }
 
+/* Writes the notes, help lines or places (`kind`) of a message as JSON. */
 static void write_json_extras(tn__buf *buf, const tnm_diags *diags,
                               const tnm_message *m, int kind) {
   static const char *const names[] = {

@@ -24,12 +24,12 @@ typedef struct tnm_syntax {
   struct tnm_syntax *first; /* children */
   struct tnm_syntax *last;
   size_t n;
-  int kind;         /* TNM_SCALAR, TNM_LIST, TNM_MAP */
-  bool plain;       /* a scalar without quotes */
-  bool joined;      /* the node is prose with commas, which YAML splits into
-                       several keys */
-  bool flow;        /* a list or mapping in brackets */
-  bool block;       /* a scalar in the lines after a `|` or `>` */
+  int kind;    /* TNM_SCALAR, TNM_LIST, TNM_MAP */
+  bool plain;  /* a scalar without quotes */
+  bool joined; /* the text of `doc`, `summary`, `say` or `why` without quotes,
+                  which YAML splits into several keys at commas */
+  bool flow;   /* a list or mapping in brackets */
+  bool block;  /* a scalar in the lines after a `|` or `>` */
   bool commented;   /* a list or mapping in brackets that contains a comment */
   bool after_break; /* a line break precedes the node: as an item of a list in
                        brackets, the node begins a line */
@@ -56,7 +56,7 @@ typedef struct tnm_page {
   struct tnm_page *next;
   bool marked;        /* begins with `---` */
   bool odd_keys;      /* at least one key follows a `?` or has several lines */
-  tnm_comment *above; /* comments before the `---` */
+  tnm_comment *above; /* comments before the `---` that begins the document */
   tnm_comment *mark;  /* comment on the line of the `---` */
   tnm_comment *top;   /* comments before the first entry */
   bool blank;         /* an empty line separates `top` from the first entry */
