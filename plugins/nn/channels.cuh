@@ -123,6 +123,8 @@ struct nn_sum_pair {
   double second;
 };
 
+/* Returns the pair of the thread whose number in the warp differs by
+ * `lane_distance`. */
 __device__ __forceinline__ nn_sum_pair tn_cuda_other(nn_sum_pair mine,
                                                      unsigned lane_distance) {
   const nn_sum_pair other = {tn_cuda_other(mine.first, lane_distance),

@@ -16,7 +16,7 @@ enum {
       4, /* a forward call prefetches the row of this many positions later */
   PREFETCH_DISTANCE = 2, /* positions by which a backward call prefetches */
   MOST = 4096,           /* bytes of a row that are prefetched, at most */
-  LARGE = 1 << 18 /* from this size in bytes, a table or a result counts as
+  LARGE = 1 << 18 /* least size in bytes of a table or result that counts as
                      larger than caches */
 };
 
@@ -67,8 +67,9 @@ static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
   return TN_OK;
 }
 
-/* Bytes of workspace: forward the rows of all positions; backward also the
- * positions, sorted by row, and where each row's positions begin. */
+/* Sets *bytes to the size of the workspace: forward the rows of all positions;
+ * backward also the positions, sorted by row, and where each row's positions
+ * begin. */
 int32_t nn_embedding_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const int64_t n = tn_tensor_size(
@@ -91,6 +92,7 @@ typedef struct embedding_work {
   int streams; /* the result is larger than caches, and is written past them */
 } embedding_work;
 
+/* Describes a call; `like` has the type of the table. */
 static embedding_work make_work(const tn_frame *call, const tn_tensor *like) {
   return (embedding_work){
       .call = call,
@@ -185,6 +187,7 @@ static TN_KERNEL_AVX512 void copy_row_wide(char *to, const char *from,
   tn_copy_row_avx512(to, from, prefetched, bytes);
 }
 
+/* Does the same with vectors of half a cache line. */
 static TN_KERNEL_AVX2 void copy_row_half(char *to, const char *from,
                                          const char *prefetched,
                                          int64_t bytes) {
