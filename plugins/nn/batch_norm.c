@@ -80,7 +80,8 @@ typedef struct batch_work batch_work;
  * computes the values of a channel from the sums, and the loop that writes
  * elements. */
 typedef struct pass {
-  nn_loops sums[2]; /* for planes, for columns */
+  nn_loops sums[2]; /* the loops for groups that are planes, and for groups that
+                       are columns */
   void (*finish)(const batch_work *w, int64_t channel);
   nn_loops apply[2];
 } pass;

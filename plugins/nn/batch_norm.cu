@@ -301,7 +301,7 @@ __device__ __forceinline__ nn_sum_pair nn_batch_sum_piece(
   return tn_cuda_reduce(folded, pair, nn_add_sum_pairs(), c.lanes);
 }
 
-/* Writes the sums of each piece to SUMS. */
+/* Writes the two sums of nn_batch_sum_piece to SUMS, for each piece. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_batch_store_gradient_sums(nn_batch_arrays a, nn_batch_view v) {

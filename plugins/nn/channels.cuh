@@ -25,8 +25,8 @@ struct nn_channels {
   int reserved;
   tn_cuda_divisor by_inner;
   tn_cuda_divisor by_length;
-  tn_cuda_divisor by_outer; /* by length * inner, the packs of all channels with
-                               one index of `outer` */
+  tn_cuda_divisor by_outer; /* division by length * inner, the number of packs
+                               with one index of `outer` */
   tn_cuda_divisor by_pieces;
 };
 

@@ -63,8 +63,8 @@ typedef struct line_loop {
   int three;    /* windows have 3 x 3 adjacent elements */
   int64_t wide; /* elements in a line of a window, if windows are counted across
                    the ends of lines; otherwise 0 */
-  const void *inside;    /* for each element of a window's line, masks of the
-                            columns in which it is not padding */
+  const void *inside; /* masks: for each element of a window's line, the columns
+                         in which the element is not padding */
   int64_t mask_distance; /* distance between the masks of two elements */
   /* Gradient of weight: the first tap of this run over the image. Each run sums
    * REGISTER_TAPS taps, or one. */

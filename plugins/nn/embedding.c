@@ -116,9 +116,9 @@ static void add_elements(const embedding_work *w, char *to, const char *from,
 
 /* ------------------------------------------------------------------ copies */
 
+#if defined(TN_KERNEL_AVX2)
 /* Writes whole cache lines past the caches, without reading them first; zeros
  * if `from` is NULL. */
-#if defined(TN_KERNEL_AVX2)
 static void stream_lines(char *to, const char *from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 16) {
     __m128i v = _mm_setzero_si128();
@@ -178,9 +178,9 @@ static void finish_stores(const embedding_work *w) {
 
 /* ----------------------------------------------------------------- forward */
 
-/* Copies a row of at least one cache line, and prefetches as much of
- * another. */
 #if TN_COPY_ROW_VECTORS
+/* Copies a row of at least one cache line, and prefetches as much of another.
+ */
 static TN_KERNEL_AVX512 void copy_row_wide(char *to, const char *from,
                                            const char *prefetched,
                                            int64_t bytes) {
@@ -194,6 +194,7 @@ static TN_KERNEL_AVX2 void copy_row_half(char *to, const char *from,
   tn_copy_row_avx2(to, from, prefetched, bytes);
 }
 #else
+/* Copies a row without vectors and without prefetching. */
 static void copy_row_wide(char *to, const char *from, const char *prefetched,
                           int64_t bytes) {
   (void)prefetched;

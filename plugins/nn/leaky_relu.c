@@ -93,8 +93,8 @@ BACKWARD(selu_back_f64, double,
 /* A backward call has [gradient of out, data, gamma, out]. */
 #define MAP_BACK(name) NN_MAP(name, 2, 0, 3)
 
-/* Returns the map of a call; maps are in the order of the values of act_type.
- */
+/* Returns the loops of the activation function, or of its gradient in a
+ * backward call; they are in the order of the values of act_type. */
 static const tn_kernel_map *find_map(const tn_frame *call) {
   static const tn_kernel_map forward[] = {MAP(leaky), MAP(elu), MAP(selu)};
   static const tn_kernel_map backward[] = {
@@ -126,7 +126,7 @@ int32_t nn_leaky_relu_backward(const tn_frame *call) {
 typedef struct slope_range {
   double lower;
   double width;
-  double last; /* the largest value that may be drawn */
+  double last; /* the largest random slope */
 } slope_range;
 
 /* Defines a loop for random_scaling.h; `uniform` is an expression that converts

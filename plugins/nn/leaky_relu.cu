@@ -272,7 +272,7 @@ int32_t nn_leaky_relu_cuda_backward(const tn_frame *call) {
 struct nn_random_slope {
   double lower;
   double width;
-  double last; /* the largest value that may be drawn */
+  double last; /* the largest random slope */
 
   __device__ __forceinline__ float operator()(float x, uint32_t word) const {
     const float drawn =

@@ -17,7 +17,8 @@ typedef struct piece_args {
 #include "each.h"
 
 typedef struct prelu_work {
-  const nn_loops *loops; /* for planes, for columns */
+  const nn_loops *loops; /* the loops for groups that are planes, and for groups
+                            that are columns */
   nn_channel_division cut;
   tn_kernel_mode mode;
   int64_t bytes;     /* bytes of an element */

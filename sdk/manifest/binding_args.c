@@ -145,6 +145,7 @@ static uint32_t find_element_type(uint64_t allowed) {
   return TN_NONE;
 }
 
+/* Returns a set of element types as text, for messages. */
 static const char *print_types(tnm_bind *b, uint64_t types) {
   tn__buf buf;
   tn__buf_init(&buf, b->lower->reader->env);

@@ -191,6 +191,8 @@ static tn_code check_replaced_operator(const tn_plugin *plugin,
                   op->replaces);
 }
 
+/* Checks the table of a kernel. `has_functions`: the tables have pointers to
+ * functions; tables from a note have none. */
 static tn_code check_kernel(const tn_kernel *kernel, bool has_functions) {
   const tnm_fields options = {kernel->options, kernel->n_options,
                               kernel->options_size};
@@ -253,6 +255,7 @@ static tn_code check_target(const tn_target *target) {
   return tnm_check_fields("parameter", &params, false);
 }
 
+/* Checks the plugins that a plugin requires. */
 static tn_code check_dependencies(const tn_plugin *plugin) {
   if (!TN_HAS(plugin, dependencies)) return TN_OK;
   if (plugin->reserved_2)
@@ -294,6 +297,8 @@ static tn_code check_operands(const tn__env *env, const tn_op *op) {
   return rc;
 }
 
+/* Checks all tables of a plugin. `has_functions`: they have pointers to
+ * functions; tables from a note have none. */
 static tn_code check_plugin(const tn__env *env, const tn_plugin *plugin,
                             bool has_functions) {
   tn_code rc = check_struct(&tnm_table_plugin, plugin);

@@ -7,6 +7,8 @@
 
 #include "check.h"
 
+/* Checks that n is at most `most`; `what` names the counted things for the
+ * message. */
 static tn_code check_count(const char *what, uint32_t n, uint32_t most) {
   if (n <= most) return TN_OK;
   return tn__fail(TN_PLUGIN, "%u %s are too many; at most %u are allowed", n,
@@ -15,6 +17,7 @@ static tn_code check_count(const char *what, uint32_t n, uint32_t most) {
 
 /* ----------------------------------------------------------- shape programs */
 
+/* Tests whether an index is one of n items. */
 static bool is_index_below(int32_t index, uint32_t n) {
   return index >= 0 && (uint32_t)index < n;
 }
@@ -91,6 +94,8 @@ tn_code tnm_check_nodes(const tn_op *op, const tn_node *nodes, uint32_t n) {
 
 /* ---------------------------------------------------------------- operators */
 
+/* Checks that the element type, type variable or dtype parameter of an operand
+ * exists. */
 static tn_code check_arg_dtype(const tn_op *op, const tn_arg *arg) {
   TN__TRY(tnm_check_limit("dtype_var", arg->dtype_var, op->n_dtype_vars));
   TN__TRY(tnm_check_limit("dtype_param", arg->dtype_param, op->n_params));
@@ -105,6 +110,8 @@ static tn_code check_arg_dtype(const tn_op *op, const tn_arg *arg) {
   return TN_OK;
 }
 
+/* Checks that the rule of an operand's shape refers to operands and nodes that
+ * exist. */
 static tn_code check_arg_shape(const tn_op *op, const tn_arg *arg) {
   if (arg->shape_kind == TN_SHAPE_SAME &&
       !is_operand(op, (int32_t)arg->shape_list, (int32_t)arg->shape_index))
@@ -129,6 +136,7 @@ static tn_code check_arg(const tn_op *op, const tn_arg *arg) {
   return tnm_check_limit("init", arg->init, op->n_inputs);
 }
 
+/* Checks a list of n operands; `what` names the list for messages. */
 static tn_code check_args(const tn_op *op, const char *what,
                           const tn_arg *const *args, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {

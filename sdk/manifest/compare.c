@@ -21,6 +21,7 @@ typedef struct comparison {
   bool differs;
 } comparison;
 
+/* Prints the place of a member: "operators[0].name". */
 static void print_path(tn__buf *out, const path *p) {
   if (p->up) {
     print_path(out, p->up);
@@ -30,6 +31,7 @@ static void print_path(tn__buf *out, const path *p) {
   if (p->index >= 0) tn__buf_add(out, "[%" PRId64 "]", p->index);
 }
 
+/* Prints a scalar member; `raw` is its value as 64 bits. */
 static void print_number(tn__buf *out, const tnm_member *m, uint64_t raw) {
   double f;
   memcpy(&f, &raw, sizeof f);
@@ -45,6 +47,7 @@ static void print_number(tn__buf *out, const tnm_member *m, uint64_t raw) {
     tn__buf_add(out, "%" PRIu64, raw);
 }
 
+/* Prints a text in quotes, shortened; "absent" for NULL. */
 static void print_text(tn__buf *out, tnm_view view) {
   enum { SHOWN = 60 };
   if (!view.s)

@@ -114,6 +114,8 @@ static void replace_line_ends(char *text) {
     if ((unsigned char)*text < ' ' || *text == 0x7f) *text = ' ';
 }
 
+/* Returns a message's text in the arena, shortened and on one line; NULL if
+ * memory ran out. */
 static char *format_text(tnm_diags *diags, const char *format, va_list args) {
   va_list copy;
   va_copy(copy, args);

@@ -99,6 +99,7 @@ static void write_array(tn__buf *out, const tnm_member *m, const void *array,
   tn__buf_add(out, "]");
 }
 
+/* Writes one member of the struct `object` as `"name": value`. */
 static void write_member(tn__buf *out, const tnm_table *table,
                          const void *object, const tnm_member *m) {
   if (m->form <= TNM_F64) {
@@ -116,6 +117,7 @@ static void write_member(tn__buf *out, const tnm_table *table,
     tn__buf_add(out, "null");
 }
 
+/* Writes the struct `object` as a JSON object. */
 static void write_struct(tn__buf *out, const tnm_table *table,
                          const void *object) {
   tn__buf_add(out, "{");

@@ -116,6 +116,7 @@ static void write_item_comments(tnm_layout *l, const tnm_syntax *node,
     write_comments_above_dash(l, children[0], indent, first);
 }
 
+/* Writes one item of a list, with its dash. */
 static void write_item(tnm_layout *l, const tnm_syntax *node, size_t indent,
                        const tnm_schema *schema) {
   tn__buf_bytes(l->out, "- ", 2);
@@ -134,6 +135,7 @@ static void write_item(tnm_layout *l, const tnm_syntax *node, size_t indent,
   write_block(l, node, indent + TNM_INDENT, schema);
 }
 
+/* Writes the items of a list as a block. */
 static void write_list(tnm_layout *l, const tnm_syntax *node, size_t indent,
                        const tnm_schema *schema) {
   bool first = true;
@@ -193,6 +195,7 @@ static tn_code refuse_keys(const char *name) {
                   name);
 }
 
+/* Writes all documents of a manifest in the standard layout. */
 static tn_code write_pages(tn__arena *arena, const tnm_text *text,
                            tn__buf *out) {
   tnm_layout l = {.arena = arena, .text = text->text, .n = text->n, .out = out};

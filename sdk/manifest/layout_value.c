@@ -8,6 +8,7 @@
 
 /* --------------------------------------------------------------- the output */
 
+/* Returns the number of characters in n bytes of text. */
 static size_t count_columns(const char *text, size_t n) {
   size_t width = 0;
   for (size_t i = 0; i < n; ++i)
@@ -81,6 +82,7 @@ static line_reader make_line_reader(const tnm_layout *l,
   return (line_reader){.text = l->text, .at = node->begin, .stop = node->end};
 }
 
+/* Tests whether a scalar is on one line of the manifest. */
 static bool is_one_line(const tnm_layout *l, const tnm_syntax *node) {
   return memchr(l->text + node->begin, '\n', node->end - node->begin) == NULL;
 }
@@ -279,6 +281,7 @@ static bool fits_line(const tnm_layout *l, const tnm_syntax *node,
   return width != SIZE_MAX && column + width <= TNM_MAX_LINE;
 }
 
+/* Tests whether a list or mapping contains a mapping, at any depth. */
 static bool contains_map(const tnm_syntax *node) {
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
     if (c->kind == TNM_MAP || contains_map(c)) return true;

@@ -144,6 +144,8 @@ static size_t read_operand(const example_reader *s, const tnm_tree *entry,
   return n;
 }
 
+/* Tests whether a key of an example is one of the schema, and no operand's
+ * name. */
 static bool is_example_key(const char *key) {
   for (const tnm_key *k = tnm_schema_example.keys; k->name != NULL; ++k) {
     if (strcmp(k->name, key) == 0) return true;
@@ -159,6 +161,8 @@ static size_t count_items(const tnm_tree *map) {
   return n;
 }
 
+/* Reads the values of all operands in an example. Returns the items, and sets
+ * *n to their number. */
 static const tnm_example_item *read_operands(const example_reader *s,
                                              const tnm_tree *map, size_t *n) {
   tnm_example_item *items =
@@ -197,6 +201,8 @@ typedef struct item_list {
   size_t n;
 } item_list;
 
+/* Returns the value of the operand `name` in an example; NULL if there is
+ * none. */
 static const tnm_data *find_data(const item_list *list, const char *name) {
   for (size_t i = 0; i < list->n; ++i)
     if (strcmp(list->v[i].name, name) == 0) return &list->v[i].data;

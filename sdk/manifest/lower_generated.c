@@ -29,6 +29,7 @@ static const char *find_alternative(const tnm_tree *at) {
          "`backward: FUNCTION` in every kernel";
 }
 
+/* Tests whether u64 is among the types that an operand may have. */
 static bool may_be_u64(const tn_op *op, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return false; /* decided by each call */
   if (arg->dtype_var == TN_NONE) return arg->dtype == TN_U64;

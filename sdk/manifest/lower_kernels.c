@@ -122,6 +122,7 @@ static void read_dtype_map(const kernel_entry *e, const tnm_tree *map,
   }
 }
 
+/* Reads the element types that the kernel supports for each type variable. */
 static void read_dtypes(kernel_entry *e) {
   const tn_op *op = e->lower->op;
   uint64_t *sets = TNM_NEW(e->lower->arena, uint64_t, op->n_dtype_vars);

@@ -218,7 +218,8 @@ static bool copy_map_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
 }
 
 /* Makes the mapping of one member of a family: the shared keys and the keys of
- * the member. `each` may contain any key, but no key may occur in both. */
+ * the member. `each` may contain any key, but no key may occur in both.
+ * Returns NULL after a message. */
 static tnm_tree *merge_member(tnm_reader *reader, const tnm_tree *family,
                               const tnm_tree *member) {
   tnm_tree *merged = TNM_NEW(reader->arena, tnm_tree, 1);

@@ -14,7 +14,8 @@
  * for the function that infers shapes, and one for broadcasting. */
 typedef struct related_sets {
   const tnm_lower *lower;
-  uint32_t *parent;   /* by number of the member; a root is its own parent */
+  uint32_t *parent;   /* parent of each member in its set, by number; a root is
+                         its own parent */
   uint32_t first[5];  /* number of the first member that is an input, output,
                          state, dimension, pack */
   uint32_t hook;      /* number of the member for the inferring function */
@@ -98,7 +99,8 @@ static void join_shape_rule(const related_sets *g, uint32_t list,
     (void)join_expression_operands(g, member, (uint32_t)arg->terms[i].node);
 }
 
-/* Tests whether the shape of an operand is of kind TN_SHAPE_*. */
+/* Tests whether an operand of the operator has a shape of this kind
+ * (TN_SHAPE_*). */
 static bool has_shape_kind(const tnm_lower *lower, uint32_t kind) {
   for (uint32_t list = 0; list < 3; ++list)
     for (uint32_t i = 0; i < lower->operands[list].n; ++i)

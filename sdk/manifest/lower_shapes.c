@@ -137,6 +137,7 @@ static void read_shape_function(tnm_lower *lower, tnm_tree *map, tn_arg *arg) {
   }
 }
 
+/* Reads the rule of the shape of operand i. */
 static void read_shape(tnm_lower *lower, const tnm_operands *list, uint32_t i) {
   tnm_tree *value = tnm_tree_get(list->nodes[i], "shape");
   size_t before = tnm_diags_errors(lower->diags);

@@ -269,7 +269,8 @@ typedef struct tnm_operator {
   tnm_gradcheck gradcheck;
   bool batch_invariant; /* tests may assume that the result of a row does not
                            depend on the other rows of its batch */
-  const struct tnm_binding *binding; /* or NULL; see binding.h */
+  const struct tnm_binding
+      *binding;          /* the binding of the operator (binding.h), or NULL */
   const tnm_pos *shapes; /* position of the shape of each output, or NULL */
   /* for each type variable, the least type in which generated kernels compute:
    * f32, f64, i32 or i64; TN_DTYPE_UNKNOWN: it depends on the type of the

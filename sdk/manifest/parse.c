@@ -51,6 +51,7 @@ tnm_pos tnm_pos_span(tnm_pos from, tnm_pos to) {
 
 /* ----------------------------------------------------------------- messages */
 
+/* Reports a token that is no part of the expression language. */
 static void report_bad_character(const tnm_parser *p) {
   const tnm_token *token = &p->token;
   tnm_diags *diags = p->source->diags;
@@ -115,6 +116,7 @@ static void report_unexpected(const tnm_parser *p, const char *wanted) {
   }
 }
 
+/* Reports a formula with more than `limit` of `what` ("parts"). */
 static void report_too_large(const tnm_parser *p, const char *what,
                              unsigned limit) {
   tnm_diag_spec spec = {"E0037", p->token.pos, "one too many"};
@@ -233,6 +235,7 @@ static bool close_parenthesis(tnm_parser *p, const tnm_token *open,
   return false;
 }
 
+/* Parses `(expression)`. Returns NULL after a message. */
 static tnm_expr *parse_parenthesised(tnm_parser *p) {
   tnm_token open = p->token;
   tnm_pos end;

@@ -46,6 +46,8 @@ typedef struct line {
   size_t n;
 } line;
 
+/* Returns the text of line `number`, from 1; an empty line if the file has
+ * fewer. */
 static line find_line(const tnm_file *file, uint32_t number) {
   const char *at = file->text;
   const char *end = at + file->n;
@@ -73,6 +75,7 @@ static uint32_t next_character(line *rest, size_t *bytes) {
   return shown ? c : 0xfffd;
 }
 
+/* Returns the number of characters of a line. */
 static uint32_t count_line_characters(line l) {
   uint32_t n = 0;
   for (size_t bytes; l.n > 0; ++n) next_character(&l, &bytes);
@@ -236,6 +239,7 @@ static int measure_line_numbers(const place *places, size_t n) {
 
 /* ----------------------------------------------------------------- messages */
 
+/* Prints the first line of a message: position, severity, code and text. */
 static void print_message_head(const printer *p, const tnm_message *m) {
   const tnm_file *file = tnm_diags_get_file(p->diags, m->spec.pos.file);
   fprintf(p->to, "%s%s:%u:%u: %s%s[%s]: %s%s%s\n", get_color_code(p, BOLD),
@@ -341,6 +345,7 @@ static void write_json_message(tn__buf *buf, const tnm_diags *diags,
   tn__buf_add(buf, "}");
 }
 
+/* Prints all messages as JSON. */
 static void print_json(const printer *p) {
   const tnm_diags *diags = p->diags;
   tn__buf buf;

@@ -20,6 +20,7 @@ static bool is_continuation(char c) {
   return ((unsigned char)c & 0xc0u) == 0x80u;
 }
 
+/* Returns the number of characters of a UTF-8 text. */
 static uint32_t count_characters(const char *text) {
   uint32_t n = 0;
   for (; *text != '\0'; ++text) n += !is_continuation(*text);

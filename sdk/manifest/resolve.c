@@ -76,7 +76,8 @@ static void report_none_param(resolver *r, const tnm_expr *expr) {
   r->failed = true;
 }
 
-/* Counts the different tensors of the formula. */
+/* Counts a tensor that the formula names for the first time; reports one too
+ * many. */
 static void count_tensor(resolver *r, const tnm_expr *expr) {
   uint32_t key = expr->index * 16 + (uint32_t)expr->kind;
   for (uint32_t i = 0; i < r->n_seen; ++i)

@@ -303,6 +303,7 @@ const tnm_schema *const tnm_schemas[] = {
 
 /* ----------------------------------------------------------------- checking */
 
+/* Returns the schema's entry of a key; NULL if the schema does not have it. */
 static const tnm_key *find_key(const tnm_schema *schema, const char *name) {
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key) {
     if (strcmp(key->name, name) == 0) return key;
@@ -371,6 +372,8 @@ static const char *name_forms(int forms) {
   }
 }
 
+/* Reports a value that is a scalar, list or mapping where the schema allows
+ * another form. */
 static void report_wrong_form(tnm_diags *diags, const tnm_key *key,
                               const tnm_tree *value) {
   tnm_diag_spec spec = {"E0013", value->pos, name_forms(value->kind)};

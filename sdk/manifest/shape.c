@@ -62,6 +62,7 @@ static bool is_variable(const char *name) {
   return name[0] >= 'A' && name[0] <= 'Z';
 }
 
+/* Appends a list of names. */
 static void add_names(tnm_names *names, const tn__vec *vec) {
   for (size_t i = 0; i < vec->n; ++i) {
     const char *name = vec->v[i];
@@ -555,6 +556,7 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
 
 /* --------------------------------------------------------------- conditions */
 
+/* Tests whether a node computes a condition. */
 static bool is_comparison(const tnm_program *program, uint32_t node) {
   const uint32_t op = ((const tn_node *)program->nodes.v[node])->op;
   return op >= TN_NODE_EQ && op <= TN_NODE_GE;

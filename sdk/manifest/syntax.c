@@ -151,6 +151,7 @@ static void read_comments(reader *r, size_t to) {
 
 /* -------------------------------------------------------------------- nodes */
 
+/* Makes an empty node; NULL if memory ran out. */
 static tnm_syntax *new_node(reader *r) {
   tnm_syntax *node = tn__arena_alloc(r->arena, sizeof *node);
   if (node != NULL) *node = (tnm_syntax){0};
@@ -235,6 +236,7 @@ static bool continues_prose(const reader *r, size_t begin, size_t end) {
   return false;
 }
 
+/* Begins an entry of a mapping with the key in [begin, end). */
 static void read_key(reader *r, const yaml_event_t *event, size_t begin,
                      size_t end) {
   if (memchr(r->text + r->end, '?', begin - r->end) != NULL ||
@@ -297,6 +299,7 @@ static void end_block_scalar(reader *r, tnm_syntax *node) {
   r->trailing = NULL;
 }
 
+/* Reads a scalar: a key, or a value of its parent. */
 static void read_scalar(reader *r, const yaml_event_t *event) {
   const size_t begin = convert_to_bytes(r, event->start_mark.index);
   const size_t end = convert_to_bytes(r, event->end_mark.index);
@@ -385,6 +388,7 @@ static void close_level(reader *r, const yaml_event_t *event) {
 
 /* ---------------------------------------------------------------- documents */
 
+/* Begins a page for the next document. */
 static void start_document(reader *r, const yaml_event_t *event) {
   r->page = NULL;
   read_comments(r, convert_to_bytes(r, event->start_mark.index));

@@ -112,6 +112,7 @@ static bool expects_key(const builder *b) {
   return parent != NULL && parent->node->kind == TNM_MAP && parent->key == NULL;
 }
 
+/* Makes a node of this form (`kind`); NULL if memory ran out. */
 static tnm_tree *new_node(builder *b, int kind, tnm_pos pos) {
   tnm_tree *node = tn__arena_alloc(b->arena, sizeof *node);
   if (node != NULL) *node = (tnm_tree){.kind = kind, .pos = pos};
@@ -139,6 +140,8 @@ static void report_duplicate_key(builder *b, const tnm_tree *first,
   tnm_diag_add_place(b->diags, id, first->key_pos, "first time");
 }
 
+/* Stores a key until its value is read; reports merge keys, and keys that the
+ * mapping has already. */
 static void read_key(builder *b, const char *text, tnm_pos pos) {
   level *parent = &b->levels[b->depth - 1];
   const tnm_tree *first = tnm_tree_get(parent->node, text);

@@ -61,6 +61,7 @@ static const rewrite rewrites[] = {
      "indent every line of the text deeper than its key"},
 };
 
+/* Tests whether `text` is not NULL and contains `part`. */
 static bool contains_text(const char *text, const char *part) {
   return text != NULL && strstr(text, part) != NULL;
 }
