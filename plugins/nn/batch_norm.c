@@ -321,7 +321,8 @@ static int has_batch_statistics(const tn_frame *call) {
          !nn_batch_norm_params_of(call)->use_global_stats;
 }
 
-/* Updates the moving average `aux` with the values of the batch. */
+/* Updates the moving average in state number `aux` with the values
+ * w->values[batch] of the batch. */
 static void move_average(const batch_work *w, uint32_t aux, int batch) {
   const double keep = nn_batch_norm_params_of(w->call)->momentum;
   double *moving = w->values[SLOPE];

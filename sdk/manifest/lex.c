@@ -13,6 +13,7 @@ static bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+/* Tests whether a character may be part of a name: a letter, a digit or `_`. */
 static bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          is_digit(c);
