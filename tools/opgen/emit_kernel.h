@@ -87,6 +87,7 @@ typedef struct formula_use {
   size_t n_params;
   int classes;        /* the set of TNM_CLASS_* that calls compute in */
   const char *target; /* C name of the result: "out", "grad_data" */
+  bool gives_truth;   /* the result is bool: no form for floats writes it */
 } formula_use;
 
 /* Fills `use`; the lists are in the pass's arena. False if memory ran out; the

@@ -367,7 +367,7 @@ bool formula_has_form(const char *name, formula_form form) {
   static const char *const names[][20] = {
       [FORM_OWN] = {NULL},
       [FORM_NEAR] = {"sin", "cos", "tan", "log", "log2", "log10"},
-      [FORM_DIRECT] = {"floor", "ceil", "trunc", "round", "rint"},
+      [FORM_DIRECT] = {"floor", "ceil", "trunc", "round", "rint", "round_even"},
       [FORM_WIDE] = {"exp", "log", "log1p", "log2", "log10", "sqrt", "rsqrt",
                      "sin", "cos", "tan", "asin", "acos", "sinh", "cosh",
                      "tanh", "acosh", "erfc", "gelu"}};

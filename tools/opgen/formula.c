@@ -287,9 +287,12 @@ bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
   collect_all(formula->expr, use);
   use->classes =
       classes_of_types(pass, use) & classes_of_formula(formula->expr);
+  const tn_arg *arg = target_arg(pass, formula);
+  use->gives_truth = arg->dtype_param == TN_NONE && arg->dtype_var == TN_NONE &&
+                     arg->dtype == TN_BOOL;
   const tnm_expr as_name = {
       .kind = pass->pass == TN_PASS_BACKWARD ? TNM_GRAD : TNM_OUTPUT,
-      .text = target_arg(pass, formula)->name};
+      .text = arg->name};
   use->target = formula_variable(pass, &as_name);
   return true;
 }

@@ -141,7 +141,8 @@ static bool is_short(const tnm_expr *expr) {
  * would spend more time in memory than in the loop. */
 static bool has_halves(const formula_use *use, int class_bit) {
   return class_bit == TNM_CLASS_F32 && use->n_tensors > 0 &&
-         use->n_tensors <= 3 && is_short(use->formula->expr);
+         use->n_tensors <= 3 && !use->gives_truth &&
+         is_short(use->formula->expr);
 }
 
 /* Tests whether a repeated input of two is read as one element. */
@@ -152,7 +153,8 @@ static bool has_ones(const formula_use *use, int class_bit) {
 /* Tests whether a formula calls functions of hundreds of instructions. Register
  * kernels of it would cost more space than they save time. */
 static bool is_long(const tnm_expr *expr) {
-  static const char many[] = " gamma lgamma digamma trigamma pow mod ";
+  static const char many[] =
+      " gamma lgamma digamma trigamma pow mod trunc_mod floor_div ";
   if (expr->kind == TNM_CALL &&
       strstr(many, tnm_function_at(expr->index)->name) != NULL)
     return true;
@@ -168,7 +170,8 @@ static bool is_long(const tnm_expr *expr) {
 /* The number of inputs of the register kernels that the loop of floats
  * generates as well (tenon/draft/register_loops.h); 0: none. */
 static size_t count_register_inputs(const formula_use *use, int class_bit) {
-  const bool fits = use->n_tensors > 0 && use->n_tensors <= TN_REGISTER_INPUTS;
+  const bool fits = use->n_tensors > 0 &&
+                    use->n_tensors <= TN_REGISTER_INPUTS && !use->gives_truth;
   if (class_bit != TNM_CLASS_F32 || !fits ||
       formula_second_form(use, class_bit) == FORM_NEAR ||
       is_long(use->formula->expr))
