@@ -11,7 +11,8 @@ import ctypes.util
 import pathlib
 import sys
 
-from samples import CORES, TORCHES, Program, Samples, say, table, find_torches
+from samples import CORES, TORCHES, Program, Samples, save, say, table, \
+    find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -52,13 +53,12 @@ def calls():
             ("eager, recorded", "recorded", "recorded", None),
             ("relu(a + b) and its gradient", "gradient", "gradient", None),
             ("sum(a + b) and its gradient", None, "gradient_sum", None))
-    print("Nanoseconds per call on 1 / 64 elements, one thread")
-
     def both(program, name):
         return "–" if name is None else " / ".join(
             number(samples, program, f"{name}/{n}") for n in (1, 64))
     inferring = ("torch_tuned", "torch_new")
-    table(["call", "tenon", *TORCHES.values(),
+    table("Nanoseconds per call on 1 / 64 elements, one thread",
+          ["call", "tenon", *TORCHES.values(),
            *(f"{TORCHES[each]}, inference" for each in inferring)],
           [[text, both("tenon", ours), *(both(each, theirs)
                                          for each in TORCHES),
@@ -80,10 +80,10 @@ def rates(threads):
     report(samples, f"add.{threads}", "GB/s")
     sizes = [name.split("/")[1] for name in samples.names("tenon")
              if name.startswith("given/")]
-    print(f"GB/s of an add of floats, {threads} thread"
-          f"{'s' if threads > 1 else ''}; tenon / best torch round by round")
     for kind in ("given", "new"):
-        table([f"floats, {kind} output", "tenon", *TORCHES.values(),
+        table(f"GB/s of an add of floats, {threads} thread"
+              f"{'s' if threads > 1 else ''}; tenon / best torch round by round",
+              [f"floats, {kind} output", "tenon", *TORCHES.values(),
                "tenon / best torch", "limit", "limit, non-temporal"],
               [[size, *(number(samples, program, f"{kind}/{size}", 1)
                         for program in ("tenon", *TORCHES)),
@@ -114,15 +114,15 @@ def bindings():
     samples.collect([Program("tenon", [BENCH / "binding", manifest, wrapper],
                              CORES[1])], ROUNDS)
     report(samples, "binding", "ns")
-    print("Nanoseconds per cblas_saxpy on 1 / 64 / 4096 floats, one thread")
-    table(["call", "bound (libffi)", "compiled"],
+    table("Nanoseconds per cblas_saxpy on 1 / 64 / 4096 floats, one thread; the "
+          "function alone takes " + " / ".join(
+              number(samples, "tenon", f"direct/{n}") for n in (1, 64, 4096)),
+          ["call", "bound (libffi)", "compiled"],
           [[text, *(" / ".join(number(samples, "tenon", f"{who}{kind}/{n}")
                                for n in (1, 64, 4096))
                     for who in ("bound", "compiled"))]
            for text, kind in (("prepared", "_prepared"),
                               ("eager, given output", "_given"))])
-    print("direct:", " / ".join(number(samples, "tenon", f"direct/{n}")
-                                for n in (1, 64, 4096)))
 
 
 def main():
@@ -132,6 +132,7 @@ def main():
     bindings()
     for threads in CORES:
         rates(threads)
+    save("call")
 
 
 if __name__ == "__main__":

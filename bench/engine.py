@@ -13,7 +13,7 @@ import pathlib
 import subprocess
 import sys
 
-from samples import Program, Samples, exists, say, table
+from samples import Program, Samples, exists, save, say, table
 
 BENCH = pathlib.Path(sys.argv[1]).resolve() / "bench"
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
@@ -90,10 +90,10 @@ def variants(samples):
 def tabulate(every):
     """One table per number of workers: variants down, patterns across."""
     for workers, samples in every.items():
-        print(f"Million empty tasks per second, {workers} worker"
+        table(f"Million empty tasks per second, {workers} worker"
               f"{'s' if workers > 1 else ''}; in brackets the percentage that "
-              "the pushing thread ran")
-        table(["program", "variant", *PATTERNS],
+              "the pushing thread ran",
+              ["program", "variant", *PATTERNS],
               [[program, variant,
                 *(cell(samples, program, f"{pattern}/{variant}")
                   for pattern in PATTERNS)]
@@ -115,6 +115,7 @@ def main():
         say(name, memory.median(program, name),
             memory.more[program, name][0])
     tabulate(every)
+    save("engine")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ program that may use one thread is pinned to one core.
 import pathlib
 import sys
 
-from samples import CORES, TORCHES, Program, Samples, exists, say, table, \
+from samples import CORES, TORCHES, Program, Samples, exists, save, say, table, \
     find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -108,11 +108,11 @@ def measure(threads):
         limits = (cell(samples.median("tenon", f"{kind}/{reads}/{size}"))
                   for reads in (1, 2, "next")
                   for kind in ("limit", "limit_nt"))
-        print(f"GB/s, {text} elements, {threads} thread"
+        table(f"GB/s, {text} elements, {threads} thread"
               f"{'s' if threads > 1 else ''}; limit, ordinary / non-temporal "
               "stores: one array read {} / {}, two {} / {}, one that has just "
-              "been written {} / {}".format(*limits))
-        table(["expression", "tenon", "by hand", *PEERS.values(),
+              "been written {} / {}".format(*limits),
+              ["expression", "tenon", "by hand", *PEERS.values(),
                "tenon / best peer", "which", "tenon / by hand",
                "tenon / limit, ordinary / any"],
               [row(samples, name) for name in here])
@@ -122,6 +122,7 @@ def main():
     """All figures of expressions in docs/benchmarks/performance.md."""
     for threads in CORES:
         measure(threads)
+    save("expr")
 
 
 if __name__ == "__main__":

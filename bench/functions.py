@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 
-from samples import CORES, TORCHES, Program, exists, imports, say, table, \
+from samples import CORES, TORCHES, Program, exists, imports, save, say, table, \
     find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -131,10 +131,11 @@ def main():
             f"{medians[c]:.1f}" if c in medians else "–" for c in
             ("tenon", *PEERS, "libmvec", "avx2", "base", "libm")]
             + [against])
-    print("GB/s over 64 K floats, one thread; the last column is tenon / best "
-          "of torch and NumPy, round by round; `limit` adds 1")
-    table(["function", "tenon", *PEERS.values(), "libmvec", "tenon, AVX2",
+    table("GB/s over 64 K floats, one thread; the last column is tenon / best "
+          "of torch and NumPy, round by round; `limit` adds 1",
+          ["function", "tenon", *PEERS.values(), "libmvec", "tenon, AVX2",
            "tenon, SSE2", "libm", "ratio"], rows)
+    save("math")
 
 
 if __name__ == "__main__":

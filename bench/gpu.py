@@ -109,7 +109,8 @@ def main():
         return
     samples = Samples()
     samples.collect([*programs, *peers()], ROUNDS)
-    table(["what", "tenon", "torch", "ratio", "goal", "of the copy (goal)"],
+    table("Figures of a CUDA device, medians",
+          ["what", "tenon", "torch", "ratio", "goal", "of the copy (goal)"],
           [row(samples, name) for name in samples.names("tenon")])
 
 

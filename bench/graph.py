@@ -9,7 +9,8 @@ Prints lines `name value unit lowest-highest` and tables of the medians.
 import pathlib
 import sys
 
-from samples import CORES, TORCHES, Program, Samples, say, table, find_torches
+from samples import CORES, TORCHES, Program, Samples, save, say, table, \
+    find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -56,8 +57,8 @@ def times(samples, name, peer_name, peers=TORCHES):
 def nodes():
     """Tiny calls."""
     samples = collect("nodes", 1, [ELEMWISE], "ns")
-    print("Nanoseconds per node of a chain of 20, one thread")
-    table(["elements", "program", "bare calls", *TORCHES.values()],
+    table("Nanoseconds per node of a chain of 20, one thread",
+          ["elements", "program", "bare calls", *TORCHES.values()],
           [[n, number(samples, "tenon", f"node/{n}", 1),
             number(samples, "tenon", f"bare/{n}", 1),
             *(number(samples, each, f"node/{n}", 0) for each in TORCHES)]
@@ -67,10 +68,10 @@ def nodes():
 def chain(threads):
     """Six elementwise calls."""
     samples = collect("chain", threads, [ELEMWISE], "ms")
-    print(f"Milliseconds of sigmoid(a x^2 + b x + c) in six calls, {threads} "
-          f"thread{'s' if threads > 1 else ''}; the loops in C have one")
     tuned = ("torch_tuned", "torch_new")
-    table(["floats", "fused", "apart", "loop in C", "rough loop",
+    table(f"Milliseconds of sigmoid(a x^2 + b x + c) in six calls, {threads} "
+          f"thread{'s' if threads > 1 else ''}; the loops in C have one",
+          ["floats", "fused", "apart", "loop in C", "rough loop",
            *(TORCHES[each] + given for each in tuned
              for given in ("", ", given")),
            "best torch / fused", "best given / fused", "loop / fused",
@@ -89,9 +90,9 @@ def chain(threads):
 def mlp(threads):
     """A training step."""
     samples = collect("mlp", threads, NN, "ms", "train")
-    print(f"Milliseconds of a training step of an MLP 784-512-512-10, "
-          f"{threads} thread{'s' if threads > 1 else ''}")
-    table(["batch", "program", *TORCHES.values(), "best torch / program"],
+    table(f"Milliseconds of a training step of an MLP 784-512-512-10, "
+          f"{threads} thread{'s' if threads > 1 else ''}",
+          ["batch", "program", *TORCHES.values(), "best torch / program"],
           [[n, *(number(samples, each, f"step/{n}", 3)
                  for each in ("tenon", *TORCHES)),
             times(samples, f"step/{n}", f"step/{n}")]
@@ -103,8 +104,8 @@ def deep():
     samples = Samples()
     samples.collect([Program("tenon", [BENCH / "graph", "deep", 1, ELEMWISE,
                                        *NN], CORES[1])], 3)
-    print("Seconds to make a training program of a net with shortcuts")
-    table(["layers", "the graph", "the program"],
+    table("Seconds to make a training program of a net with shortcuts",
+          ["layers", "the graph", "the program"],
           [[n, number(samples, "tenon", f"build/{n}", 3),
             number(samples, "tenon", f"bind/{n}", 3)]
            for n in (250, 500, 1000)])
@@ -129,9 +130,9 @@ def plans():
                 f"{found['default'] / found['bound']:.4f}",
                 f"{1000 * samples.median('tenon', f'seconds/{net}'):.2f}"]
 
-    print("MB of intermediate results of published nets, by the rules of MXNet "
-          "0.12 and by default")
-    table(["net", "none", "in-place", "sharing", "both", "default",
+    table("MB of intermediate results of published nets, by the rules of MXNet "
+          "0.12 and by default",
+          ["net", "none", "in-place", "sharing", "both", "default",
            "lower bound", "default / bound", "ms to plan"],
           [row(f"{title}, {part}", f"{net}_{part}")
            for net, title in NETS.items() for part in ("train", "forward")])
@@ -146,6 +147,7 @@ def main():
         mlp(threads)
     deep()
     plans()
+    save("graph")
 
 
 if __name__ == "__main__":

@@ -13,14 +13,10 @@ import tempfile
 import time
 
 import make_plugins
+from samples import PRINTED, save, say, table
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 TIMES = 31
-
-
-def say(name, value, unit):
-    """One figure."""
-    print(f"{name:28} {value:10.1f} {unit}", flush=True)
 
 
 def measured(what, files):
@@ -72,6 +68,10 @@ def main():
     say("start_tenon_version", started([tool, "--version"]), "ms")
     search = {**os.environ, "TENON_PLUGIN_PATH": str(elemwise.parent)}
     say("start_tenon_list", started([tool, "list"], env=search), "ms")
+    table(f"Medians of {TIMES} processes", ["figure", "value", "unit"],
+          [[name, f"{value:.1f}", unit]
+           for name, value, unit, _ in PRINTED["figures"]])
+    save("load")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-from samples import CORES, TORCHES, Program, Samples, imports, say, table, \
+from samples import CORES, TORCHES, Program, Samples, imports, save, say, table, \
     find_torches
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -93,11 +93,12 @@ def main():
     for program, name in samples.values:
         say(f"{name.replace(' ', '_')}.{program}",
             samples.least(program, name), "us")
-    print("Microseconds of an operator, one thread, processor time")
-    table(["operator", "pass", "tenon", "GFLOP/s", *PEERS.values(),
+    table("Microseconds of an operator, one thread, processor time",
+          ["operator", "pass", "tenon", "GFLOP/s", *PEERS.values(),
            "best peer / tenon", "goal over torch tuned"],
           [line(samples, name, *known[name])
            for name in samples.names("tenon")])
+    save("ops")
 
 
 if __name__ == "__main__":

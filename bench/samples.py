@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs measuring programs in turns and keeps their output.
+"""Runs measuring programs in turns, keeps and prints their output.
 
 Each program prints lines `NAME VALUE [MORE]` and measures everything once. The
 rounds go through all programs, so that a disturbance of the machine affects all
-of them.
+of them. `./dev bench X --save` sets BENCH_SAVE to a folder: save() then writes
+the printed figures and tables there, and page.py makes tables of a page of them.
 """
 
 import collections
 import ctypes.util
+import datetime
 import functools
+import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 
@@ -143,16 +147,60 @@ def imports(modules, **env):
     return done.returncode == 0
 
 
+# Everything that this run printed.
+PRINTED = {"figures": [], "tables": []}
+
+
 def say(name, value, unit, more=""):
     """One figure."""
+    PRINTED["figures"].append([name, round(value, 3), unit, more])
     print(f"{name:44} {value:12.3f} {unit} {more}".rstrip(), flush=True)
 
 
-def table(head, rows):
-    """Rows of words under a head, as Markdown."""
+def table(title, head, rows):
+    """Rows of words under a title and a head, as Markdown."""
     rows = [[str(cell) for cell in row] for row in [head, *rows]]
+    PRINTED["tables"].append(
+        {"title": title, "head": rows[0], "rows": rows[1:]})
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["| " + " | ".join(cell.ljust(width) for cell, width
                                in zip(row, widths)) + " |" for row in rows]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    print("\n" + "\n".join(lines) + "\n", flush=True)
+    print(title + "\n\n" + "\n".join(lines) + "\n", flush=True)
+
+
+def processor():
+    """The name of this machine's processor, as the system reports it."""
+    for line in pathlib.Path("/proc/cpuinfo").read_text(
+            encoding="utf-8").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return os.uname().machine
+
+
+def describe_commit():
+    """The commit of the sources; it ends in -dirty if they were changed since."""
+    done = subprocess.run(
+        ["git", "-C", pathlib.Path(__file__).resolve().parent, "describe",
+         "--always", "--abbrev=12", "--exclude=*", "--dirty"],
+        check=False, text=True, capture_output=True)
+    return done.stdout.strip() or "unknown"
+
+
+def save(bench):
+    """Writes NAME.json into the folder BENCH_SAVE, if there is such a variable:
+    the machine, the date, the commit, and everything that was printed."""
+    if "BENCH_SAVE" not in os.environ:
+        return
+    data = {"bench": bench, "date": datetime.date.today().isoformat(),
+            "commit": describe_commit(), "machine": processor(),
+            "processors": len(os.sched_getaffinity(0)), **PRINTED}
+    path = pathlib.Path(os.environ["BENCH_SAVE"]) / f"{bench}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = json.dumps(data, ensure_ascii=False, indent=1)
+    # A row on a line, so that a difference shows rows.
+    lines = re.sub(r"\[\n +([^][{}]*?)\n +\]", lambda row: "[" + re.sub(
+        r",\n +", ", ", row[1]) + "]", lines)
+    path.write_text(lines + "\n", encoding="utf-8")
+    print(f"saved {path}", flush=True)

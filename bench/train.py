@@ -9,7 +9,8 @@ Prints lines `name value unit lowest-highest` and a table of the medians.
 import pathlib
 import sys
 
-from samples import CORES, TORCHES, Program, Samples, say, table, find_torches
+from samples import CORES, TORCHES, Program, Samples, save, say, table, \
+    find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -62,10 +63,11 @@ def main():
     """All training steps in docs/benchmarks/performance.md."""
     for threads in CORES:
         found = [row for net in NETS for row in rows(net, threads)]
-        print(f"Milliseconds of a training step, {threads} "
-              f"thread{'s' if threads > 1 else ''}")
-        table(["net", "program", *PEERS.values(), "best torch / program"],
+        table(f"Milliseconds of a training step, {threads} "
+              f"thread{'s' if threads > 1 else ''}",
+              ["net", "program", *PEERS.values(), "best torch / program"],
               found)
+    save("train")
 
 
 if __name__ == "__main__":

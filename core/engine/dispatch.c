@@ -13,15 +13,15 @@
 #include <sched.h>
 
 #include "device_queue.h"
-#include "engine_state.h"
 #include "futex.h"
 #include "mailbox.h"
 #include "operation.h"
 #include "push.h"
+#include "ready_token.h"
 #include "slab.h"
+#include "token_execution.h"
 #include "trace.h"
 #include "travelling_error.h"
-#include "wait.h"
 
 enum {
   BATCH = 64,       /* records between two checks for other work */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * engine.h: runs functions in the order that their read and write sets demand.
- * Uses base. Knows no tensors, operators or devices. Terms: docs/glossary.md.
+ * Knows no tensors, operators or devices. Terms: docs/glossary.md.
  *
  * One rule: two functions that share a variable, and of which at least one
  * writes it, run in the order in which they were pushed. All other pairs may
@@ -26,46 +26,42 @@
  * none of its threads, and its locks may be held for ever. So the child calls
  * no function for this engine, not even tn__engine_destroy; it creates its own.
  *
- * Headers of this folder, each of which includes only headers above it:
+ * This header is the contract, with the headers that it includes. Each of the
+ * five folders uses those above it, and files call downward:
  *
- *   engine.h             this page
- *   futex.h              sleep and wake by system call
- *   engine_state.h       the engine itself, and its gate
- *   variable.h           the protocol of variables: claims and grants
- *   travelling_error.h   errors of variables
- *   token.h              executions of jobs
- *   slab.h, push.h, operation.h, device_queue.h, wait.h, trace.h
- *   deque.h, shared_list.h, pool.h    ready tokens and workers
- *   schedule_plan.h      dependencies of jobs that are pushed together
- *   mailbox.h            pushes that run nothing on the pushing thread
- *   fence.h              fences and marks
+ *   variables   order of reads and writes: claims, grants, gate, errors
+ *   pool        places of ready tokens and loops; worker threads
+ *   fences      device queues; fences of variables
+ *   tokens      execution, completion and memory of tokens; spans
+ *   engine      this folder
  *
- * Files without a header of their name:
+ * Files of this folder, each of which calls only files above it:
  *
- *   engine.c             create, stop and destroy; the gate
- *   inline.c             fast path of threads that do not own the gate
- *   naive.c              the engine that runs inside of push
- *   dispatch.c           takes records out of the mailbox
- *   priority_heap.c      ready tokens with a priority (pool.h)
- *   parallel_for.c       loops
- *   schedule.c           jobs with an order that is worked out once
- *   variable_fences.c    the fences that a variable carries
- *   foreign_fences.c     fences of other queues that a result depends on
- *   fence_watcher.c      host tokens that wait for a fence
+ *   schedule_plan.c   dependencies of jobs that are pushed together
+ *   push.c            from a job to a token and its grants; the fast path
+ *   prepare.c         prepared operations
+ *   inline.c          fast path of threads that do not own the gate
+ *   schedule.c        jobs with an order that is worked out once
+ *   queue_drain.c     runs the tokens of a device queue
+ *   parallel_for.c    loops
+ *   dispatch.c        takes records out of the mailbox
+ *   mailbox.c         pushes that run nothing on the pushing thread
+ *   workers.c         the work of workers and of waiting threads
+ *   wait.c            waits for a variable, a function, everything
+ *   naive.c           the engine that runs inside of push
+ *   engine.c          create, stop and destroy
  */
 #ifndef TENON_CORE_ENGINE_H_
 #define TENON_CORE_ENGINE_H_
 
-#include <pthread.h>
-#include <stdatomic.h>
+#include "futex.h"
+#include "gate.h"
+#include "job.h"
+#include "queue.h"
+#include "run_frame.h"
+#include "trace.h"
 
-#include "base.h"
-
-typedef struct tn__engine tn__engine;
-typedef struct tn__operation tn__operation; /* prepared job */
-typedef struct tn__schedule tn__schedule;   /* jobs ordered once */
-typedef struct tn__queue tn__queue;         /* device queue */
-typedef struct tn__token tn__token;         /* one execution of a job */
+typedef struct tn__schedule tn__schedule; /* jobs ordered once */
 
 /* ------------------------------------------------------------------ engine */
 
@@ -106,40 +102,7 @@ void tn__engine_destroy(tn__engine *engine);
 /* Actual number of workers; at most 4096. */
 uint32_t tn__engine_workers(const tn__engine *engine);
 
-/* Creates a thread with all signals blocked: signals belong to the application.
- */
-bool tn__thread_create(pthread_t *out, void *(*run)(void *arg), void *arg);
-
-/* Keeps all other threads from pushing until resume: their pushes wait. Pending
- * operations continue. For changes of tables that pushes read without a lock.
- */
-void tn__engine_pause(tn__engine *engine);
-void tn__engine_resume(tn__engine *engine);
-
 /* --------------------------------------------------------------- variables */
-
-/* Orders the functions that use one piece of data, and is stored inside of it.
- * All zero is a new variable. variable.h explains `word`; 0 means that no
- * function uses the variable and that it carries no error and no fence. */
-typedef struct tn__var {
-  _Atomic uint64_t word;
-  struct tn__claim *tail;       /* circular queue of waiting claims */
-  struct tn__error *error;      /* from the last writer, or NULL */
-  struct tn__fence_mark *fence; /* of devices that use it, or NULL */
-} tn__var;
-
-#define TN__VAR_READERS 0xffffffff00000000ull /* their number in word */
-
-/* True if a function that reads the variable could run at once, and the
- * variable carries no error and no fence. Useful while no other thread can push
- * (tn__gate_enter). */
-static inline bool tn__var_is_readable(const tn__var *var) {
-  return (atomic_load_explicit(&var->word, memory_order_acquire) &
-          ~TN__VAR_READERS) == 0;
-}
-static inline bool tn__var_is_writable(const tn__var *var) {
-  return atomic_load_explicit(&var->word, memory_order_acquire) == 0;
-}
 
 /* Pushes the deletion of a variable: `end(arg)` runs once, after all earlier
  * pushes that use the variable, and may free the memory that contains it. No
@@ -148,77 +111,13 @@ static inline bool tn__var_is_writable(const tn__var *var) {
 tn_code tn__var_delete(tn__engine *engine, tn__var *var, void (*end)(void *arg),
                        void *arg);
 
-/* Drops the error and the fences of an unused variable before its owner frees
- * the memory. The owner knows that no function uses it, for example from a
- * count. */
-void tn__var_deinit(tn__var *var);
-
-/* Returns TN_OK, or the code of the error that the variable carries after
- * tn__fail with its text. The caller has waited. */
-tn_code tn__var_check(const tn__var *var);
-
-/* Puts the thread's error text and `code` on a variable that the caller uses
- * alone: inside a function that writes it, or after tn__gate_enter. */
-void tn__var_fail(tn__engine *engine, tn__var *var, tn_code code);
-
 /* -------------------------------------------------------------------- jobs */
-
-enum { /* tn__access.mode */
-       TN__READ = 0,
-       TN__UPDATE = 1,   /* reads and writes, or writes only a part */
-       TN__OVERWRITE = 2 /* writes the whole variable and clears its error */
-};
-
-typedef struct tn__access {
-  tn__var *var;
-  uint32_t mode;
-  uint32_t reserved;
-} tn__access;
-
-enum { /* tn__job.flags */
-       /* Short, never waits, and uses no other engine. If it can run at once it
-        * may run inside of push, on the pushing thread. In a schedule it may
-        * run directly after its small neighbours. */
-       TN__JOB_SMALL = 1u << 0,
-       /* `run` only begins the work; tn__token_done completes it. */
-       TN__JOB_ASYNC = 1u << 1,
-       /* Runs although one of its variables carries an error. */
-       TN__JOB_ALWAYS = 1u << 2,
-       /* A host job that begins when the jobs before it are issued, and that
-        * touches no data that devices still use. */
-       TN__JOB_ISSUED = 1u << 3
-};
-
-/* A function to push. A variable may be listed more than once: the strongest
- * mode counts, and READ with OVERWRITE make an UPDATE. */
-typedef struct tn__job {
-  const char *name; /* for spans and messages; borrowed until the job is over */
-  /* Returns TN_OK, or a code after tn__fail. Runs on any thread: a worker, or
-   * inside of push or a wait. With TN__JOB_ASYNC tn__token_done must be called
-   * once, by any thread, unless `run` itself fails. */
-  tn_code (*run)(void *arg, tn__token *token);
-  void *arg;
-  /* The engine calls it exactly once: when the job is over, even if it did not
-   * run or the push failed. The job's grants are released by then. tn__wait_all
-   * waits for drops as well. NULL is allowed. */
-  void (*drop)(void *arg);
-  const tn__access *access; /* copied */
-  uint32_t n_access;
-  uint32_t flags;   /* TN__JOB_* */
-  int32_t priority; /* among ready jobs, higher first; a hint */
-  uint32_t reserved;
-  tn__queue *queue; /* device queue, or NULL: runs on the host's workers */
-} tn__job;
 
 /* Schedules a job. The code says whether the push worked, not whether the
  * function will succeed. If the function ran at once, it is the function's
  * code, which its variables carry as well. TN_OUT_OF_MEMORY, and TN_INVALID
  * between tn__gate_enter and tn__gate_leave, leave all variables unchanged. */
 tn_code tn__push(tn__engine *engine, const tn__job *job);
-
-/* Ends an asynchronous job: TN_OK, or a code with the thread's error text. The
- * token is invalid afterwards. */
-void tn__token_done(tn__token *token, tn_code code);
 
 /* Runs the job on the calling thread, in its turn, and returns when it is over:
  * its code, or the error that kept it from running. Until its turn the thread
@@ -236,16 +135,8 @@ tn_code tn__operation_push(tn__operation *operation);
  * variables that it writes, in the naive engine too, and the operations after
  * it are still pushed. */
 tn_code tn__operations_push(tn__operation *const *operations, size_t n);
-/* Pending pushes still run; the operation is freed after the last one. */
-void tn__operation_delete(tn__operation *operation);
 
 /* ------------------------------------------------------------------- waits */
-
-enum {                       /* when a wait ends */
-       TN__WAIT_WRITERS = 0, /* the variable can be read */
-       TN__WAIT_ALL = 1      /* readers too: it can be overwritten */
-};
-#define TN__FOREVER UINT64_MAX
 
 /* Waits for earlier pushes that use the variable, at most `ns` nanoseconds, and
  * reports the error that it carries then. TN_BUSY when the time is up.
@@ -306,131 +197,10 @@ void tn__schedule_delete(tn__schedule *schedule); /* deferred */
 
 /* ----------------------------------------------------------- device queues */
 
-/* Functions of a device for fences in its queues. A fence is *issued* when the
- * work before it is enqueued, and *done* when that work has been executed.
- * Every function sets the error text when it fails. */
-typedef struct tn__queue_ops {
-  /* Records a fence after all work that is enqueued so far. */
-  tn_code (*record)(void *queue, void **fence);
-  /* Makes the queue itself wait for a fence of another queue. TN_UNSUPPORTED if
-   * that queue is of another kind of device; then the host waits. */
-  tn_code (*wait)(void *queue, void *fence);
-  /* Tests whether the fence is done; never blocks. */
-  tn_code (*query)(void *fence, bool *done);
-  /* Blocks the calling thread until the fence is done. */
-  tn_code (*block)(void *fence);
-  void (*drop)(void *fence);
-} tn__queue_ops;
-
-/* Jobs with this queue run one at a time, and each enqueues work. For jobs of
- * the same queue a job counts as executed as soon as it is issued. Jobs of
- * another queue make that queue wait on the device. Jobs of the host begin when
- * the work is done. TN__JOB_SMALL means here that the device needs a short
- * time. Up to 16 small jobs that follow one another share a fence; it is
- * recorded when a thread needs it, or when the next job is not small or there
- * is none. `name` is copied. */
-tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
-                         void *ctx, const char *name, tn__queue **out);
 /* Waits for all pushed jobs, and frees. Afterwards the queue does not use
  * `ctx`. */
 void tn__queue_destroy(tn__queue *queue);
-/* Waits until the device has executed all work of the queue's complete jobs
- * that are not TN__JOB_SMALL. Enqueues nothing. May be called from anywhere,
- * also from inside a function. The variables that the jobs wrote carry their
- * failures. */
-void tn__queue_await(tn__queue *queue);
-/* Records the pending fences of the queues that this thread drains. A function
- * on a queue calls it before it waits for another thread by means of its own,
- * since that thread may wait for such a fence. */
-void tn__queues_record_pending(void);
-/* The `ctx` of the queue that the job runs on; NULL on the host. */
-void *tn__token_queue(const tn__token *token);
-
-/* ------------------------------------------------------------------- trace */
-
-/* Starts to record spans: name, queue, thread, begin and end of every function.
- * While no trace is recorded a span costs one test. */
-tn_code tn__trace_start(tn__engine *engine);
-/* Stops recording. */
-void tn__trace_stop(tn__engine *engine);
-/* Records a part of a function as a span within the span of the function. The
- * function's thread calls both. `begin` is 0 when no trace is recorded, which
- * costs one load; otherwise pass it to tn__trace_part when the part is done.
- * The name is copied. */
-uint64_t tn__trace_begin(tn__engine *engine);
-void tn__trace_part(tn__engine *engine, const char *name, uint64_t begin);
-/* Writes the recorded spans as Chrome trace JSON; waits for no thread. */
-tn_code tn__trace_write(tn__engine *engine, const char *path);
-/* Frees the spans of a recording that has ended and was settled since: no
- * operation of that time is running. */
-void tn__trace_forget(tn__engine *engine);
-
 /* --------------------------------------------------------------- fast path */
-
-/* The gate lets one thread at a time push. As long as only one thread pushes,
- * it owns the gate, and passing the gate costs two plain stores. Another thread
- * takes the gate away with a membarrier, and later pushes take a lock.
- *
- * Between enter and leave no other thread pushes, so variables that are
- * readable or writable stay so. A short function that never waits can run at
- * once, without a grant on its variables. If enter returns false, push a job
- * instead. Between enter and leave call nothing of this header except
- * tn__var_is_readable, tn__var_is_writable, tn__var_fail and tn__parallel_for,
- * which then uses this thread only. */
-typedef struct tn__gate_node {
-  _Alignas(64) uint64_t key; /* of one thread, for ever; 0: unused */
-  uint64_t thread;           /* its tn__self */
-  _Atomic uint32_t busy;     /* the thread is inside; only it writes this */
-  uint32_t reserved;
-} tn__gate_node;
-
-typedef struct tn__gate {
-  _Atomic(tn__gate_node *) owner; /* NULL: no owner */
-  _Atomic(tn__gate_node *)
-      holder; /* the owner, until another thread sees it outside */
-} tn__gate;   /* first member of tn__engine */
-
-/* A number for each thread, from 1; 0 until the thread first pushed. */
-extern _Thread_local uint64_t tn__self
-    __attribute__((tls_model("initial-exec")));
-
-/* Enters the gate if the owner's key is `key` (engine.c). A thread that comes
- * too late sets and clears `busy` of its own node only, and no other thread's
- * passage depends on that node. */
-static inline bool tn__gate_enter_as(tn__engine *engine, uint64_t key) {
-  tn__gate *gate = (tn__gate *)engine;
-  tn__gate_node *node =
-      atomic_load_explicit(&gate->owner, memory_order_acquire);
-  if (node == NULL || node->key != key ||
-      atomic_load_explicit(&node->busy, memory_order_relaxed) != 0)
-    return false;
-  atomic_store_explicit(&node->busy, 1, memory_order_relaxed);
-  /* Orders the compiler only: the thread that takes the gate away orders this
-   * processor with a membarrier. */
-  atomic_signal_fence(memory_order_seq_cst);
-  if (atomic_load_explicit(&gate->owner, memory_order_acquire) == node)
-    return true;
-  atomic_store_explicit(&node->busy, 0, memory_order_release);
-  return false;
-}
-
-static inline bool tn__gate_enter(tn__engine *engine) {
-  return tn__gate_enter_as(engine, tn__self);
-}
-
-static inline void tn__gate_leave(tn__engine *engine) {
-  tn__gate *gate = (tn__gate *)engine;
-  tn__gate_node *node =
-      atomic_load_explicit(&gate->holder, memory_order_relaxed);
-  atomic_store_explicit(&node->busy, 0, memory_order_release);
-}
-
-/* True if this thread runs a function of the engine. */
-bool tn__is_inside(const tn__engine *engine);
-/* True if this thread is between enter and leave, or inside of
- * tn__inline_job.choose. Then it must neither wait nor push. For functions that
- * allocate or free memory. */
-bool tn__gate_is_entered(const tn__engine *engine);
 
 /* A small job of a thread that does not own the gate. The thread keeps others
  * from pushing for a moment, and takes grants on the variables of the job. */

@@ -6,8 +6,10 @@
 #include <assert.h>
 #include <fenv.h>
 
-#include "engine_state.h"
+#include "engine.h"
+#include "kinds.h"
 #include "push.h"
+#include "token_execution.h"
 
 /* False if a push has to decide: nothing may run on the pushing thread, or this
  * thread already runs a function. */

@@ -9,11 +9,14 @@
  */
 #include <assert.h>
 
-#include "engine_state.h"
+#include "futex.h"
+#include "kinds.h"
 #include "mailbox.h"
 #include "operation.h"
 #include "push.h"
+#include "run_frame.h"
 #include "slab.h"
+#include "token_execution.h"
 
 enum { PREFETCH = 512 }; /* bytes ahead of the prefetch */
 
@@ -109,14 +112,6 @@ static void publish_record(tn__mailbox *mailbox, size_t bytes) {
   mailbox->n_written += bytes;
   /* Sequentially consistent with the check for a dispatcher. */
   atomic_store(&mailbox->end, mailbox->n_written);
-}
-
-bool tn__mailbox_is_settled(const tn__engine *engine) {
-  const tn__mailbox *mailbox = engine->mailbox;
-  if (mailbox == NULL) return true;
-  const uint64_t end =
-      atomic_load_explicit(&mailbox->end, memory_order_acquire);
-  return atomic_load_explicit(&mailbox->begin, memory_order_acquire) >= end;
 }
 
 /* ------------------------------------------------------------------ tokens */

@@ -5,6 +5,7 @@
 #ifndef TENON_ENGINE_MAILBOX_H_
 #define TENON_ENGINE_MAILBOX_H_
 
+#include "engine_state.h"
 #include "pool.h"
 #include "token.h"
 
@@ -90,7 +91,13 @@ bool tn__mailbox_put_waiting(tn__token *token, uint64_t deadline);
 
 /* True if all records so far are acquired or over, so that the words of
  * variables show their use. True without a mailbox. */
-bool tn__mailbox_is_settled(const tn__engine *engine);
+static inline bool tn__mailbox_is_settled(const tn__engine *engine) {
+  const tn__mailbox *mailbox = engine->mailbox;
+  if (mailbox == NULL) return true;
+  const uint64_t end =
+      atomic_load_explicit(&mailbox->end, memory_order_acquire);
+  return atomic_load_explicit(&mailbox->begin, memory_order_acquire) >= end;
+}
 
 /* True if there are records and no dispatcher. */
 bool tn__dispatch_is_wanted(tn__mailbox *mailbox);

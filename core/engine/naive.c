@@ -10,10 +10,13 @@
 #include <assert.h>
 
 #include "device_queue.h"
-#include "engine_state.h"
+#include "futex.h"
+#include "kinds.h"
 #include "operation.h"
-#include "pool.h"
 #include "push.h"
+#include "queue_drain.h"
+#include "token_execution.h"
+#include "workers.h"
 
 enum {            /* tn__token.over of an asynchronous token, 0 at first */
        DOING = 1, /* tn__token_done stores its result */
@@ -30,7 +33,7 @@ static bool enter_state(tn__token *token, uint32_t state) {
 
 static void leave_state(tn__token *token, uint32_t state) {
   atomic_store(&token->over, state);
-  tn__pool_wake_waiters(&token->over);
+  tn__futex_wake_all(&token->over);
 }
 
 static tn_code end_late(tn__token *token) {
@@ -140,7 +143,7 @@ static tn_code naive_push_all(tn__engine *engine, tn__token *first) {
 
 static void naive_ready(tn__engine *engine, tn__token *token) {
   (void)engine;
-  tn__token_execute(token);
+  tn__ready_execute(token);
 }
 
 const tn__engine_kind tn__kind_naive = {.push = naive_push,

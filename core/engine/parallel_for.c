@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * parallel_for.c: parallel_for. A loop is on its caller's stack. While it wants
- * participants it also has a slot of the pool, where workers find it. `state`
- * of a slot counts the participants and contains their limit:
- *
- *   claim   free                          -> CLAIMED, by the caller
- *   open    CLAIMED                       -> CLAIMED | OPEN | limit
- *   join    OPEN, fewer than the limit    -> one more participant
- *   close   no unit is left to begin      -> without OPEN
- *   leave                                 -> one less; the last wakes the
- * caller free    closed, no participants       -> 0, by the caller
- *
- * So a participant finds the loop alive until it leaves.
+ * participants it also has a slot of the pool (loop_slots.h), where workers
+ * find it.
  *
  * The slices are cut into ranges of neighbours, one for each thread that may
  * come. A thread gets the same range in every loop if possible, so its cache
@@ -19,21 +10,15 @@
  * first. So a thread that is late or slow always loses the same slices, to the
  * same thread.
  */
+#include "parallel_for.h"
+
+#include "engine.h"
 #include "engine_state.h"
 #include "floating.h"
 #include "futex.h"
 #include "pool.h"
-#include "token.h"
-#include "trace.h"
+#include "run_frame.h"
 #include "travelling_error.h"
-
-#define PARTICIPANT 1u
-#define PARTICIPANTS 0xfffu
-#define LIMIT 0x1000u /* times the limit */
-#define LIMITS 0xfff000u
-#define CLAIMED (1u << 24)
-#define OPEN (1u << 25)
-#define ASLEEP (1u << 26) /* the caller sleeps until all have left */
 
 /* Ranges of a loop; more participants than that share ranges. */
 #define RANGES_MAX 64
@@ -241,64 +226,6 @@ static void cut_ranges(tn__loop_run *loop, uint32_t n_units,
   }
 }
 
-/* ------------------------------------------------------------------- slots */
-
-static uint64_t bit_of(const tn__pool *pool, const tn__loop_slot *slot) {
-  return 1ull << (uint32_t)(slot - pool->loops);
-}
-
-static tn__loop_slot *open_slot(tn__pool *pool, tn__loop_run *loop) {
-  uint32_t limit = pool->n_workers - 1;
-  if (limit > PARTICIPANTS) limit = PARTICIPANTS;
-  for (uint32_t i = 0; i < TN__LOOPS; ++i) {
-    tn__loop_slot *slot = &pool->loops[i];
-    uint32_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
-    if (state != 0 ||
-        !atomic_compare_exchange_strong(&slot->state, &state, CLAIMED))
-      continue;
-    slot->loop = loop;
-    atomic_store_explicit(&slot->state, CLAIMED | OPEN | limit * LIMIT,
-                          memory_order_release);
-    atomic_fetch_or(&pool->open_loops, bit_of(pool, slot));
-    return slot;
-  }
-  return NULL;
-}
-
-static void close_slot(tn__pool *pool, tn__loop_slot *slot) {
-  atomic_fetch_and(&pool->open_loops, ~bit_of(pool, slot));
-  atomic_fetch_and(&slot->state, ~OPEN);
-}
-
-static bool can_join(uint32_t state) {
-  return (state & OPEN) != 0 &&
-         (state & PARTICIPANTS) < (state & LIMITS) / LIMIT;
-}
-
-static bool join_loop(tn__loop_slot *slot) {
-  uint32_t state = atomic_load(&slot->state);
-  do
-    if (!can_join(state)) return false;
-  while (
-      !atomic_compare_exchange_weak(&slot->state, &state, state + PARTICIPANT));
-  return true;
-}
-
-static void leave_loop(tn__loop_slot *slot) {
-  const uint32_t state = atomic_fetch_sub(&slot->state, PARTICIPANT);
-  if ((state & PARTICIPANTS) == 1 && (state & ASLEEP) != 0)
-    tn__futex_wake(&slot->state, 1);
-}
-
-bool tn__loop_has_room(tn__pool *pool) {
-  uint64_t open = atomic_load(&pool->open_loops);
-  for (; open != 0; open &= open - 1) {
-    tn__loop_slot *slot = &pool->loops[__builtin_ctzll(open)];
-    if (can_join(atomic_load(&slot->state))) return true;
-  }
-  return false;
-}
-
 /* ------------------------------------------------------------------- slices */
 
 static void note_failure(tn__pool *pool, tn__loop_run *loop, int64_t slice,
@@ -345,18 +272,18 @@ static bool serve_loop(tn__pool *pool, tn__loop_slot *slot) {
   }
   depth_here = outer;
   tn__run_frame_top = frame.outer;
-  close_slot(pool, slot);
+  tn__loop_close(&pool->loops, slot);
   if (own_slot != NULL && any) ++own_slot->n_loops;
   return any;
 }
 
 bool tn__loop_help(tn__pool *pool, uint32_t depth) {
-  uint64_t open = atomic_load(&pool->open_loops);
+  uint64_t open = atomic_load(&pool->loops.open);
   for (; open != 0; open &= open - 1) {
-    tn__loop_slot *slot = &pool->loops[__builtin_ctzll(open)];
-    if (!join_loop(slot)) continue;
+    tn__loop_slot *slot = &pool->loops.v[__builtin_ctzll(open)];
+    if (!tn__loop_join(slot)) continue;
     const bool any = slot->loop->depth > depth && serve_loop(pool, slot);
-    leave_loop(slot);
+    tn__loop_leave(slot);
     if (any) return true;
   }
   return false;
@@ -376,7 +303,7 @@ typedef struct caller {
 
 static uint32_t count_participants(const caller *c) {
   return atomic_load_explicit(&c->slot->state, memory_order_relaxed) &
-         PARTICIPANTS;
+         TN__LOOP_PARTICIPANTS;
 }
 
 static int64_t count_all_left(const tn__loop_run *loop) {
@@ -443,7 +370,7 @@ static void run_and_wake(caller *c) {
 
 static bool relax_while_busy(const tn__loop_slot *slot) {
   for (int i = 0; i < RELAX; ++i) {
-    if ((atomic_load(&slot->state) & PARTICIPANTS) == 0) return false;
+    if ((atomic_load(&slot->state) & TN__LOOP_PARTICIPANTS) == 0) return false;
     tn__cpu_relax();
   }
   return true;
@@ -461,9 +388,10 @@ static void await_participants(tn__pool *pool, tn__loop_slot *slot) {
   }
   uint32_t state = atomic_load(&slot->state);
   tn__queues_record_pending();
-  while ((state & PARTICIPANTS) != 0) {
-    state = atomic_fetch_or(&slot->state, ASLEEP) | ASLEEP;
-    if ((state & PARTICIPANTS) != 0)
+  while ((state & TN__LOOP_PARTICIPANTS) != 0) {
+    state = atomic_fetch_or(&slot->state, TN__LOOP_CALLER_SLEEPS) |
+            TN__LOOP_CALLER_SLEEPS;
+    if ((state & TN__LOOP_PARTICIPANTS) != 0)
       tn__futex_wait(&slot->state, state, TN__FOREVER);
     state = atomic_load(&slot->state);
   }
@@ -482,7 +410,7 @@ static int32_t run_together(tn__pool *pool, tn__loop_slot *slot,
   caller c = {pool, slot, loop, tn__now(), 0, 0};
   depth_here = loop->depth;
   run_and_wake(&c);
-  close_slot(pool, slot);
+  tn__loop_close(&pool->loops, slot);
   await_participants(pool, slot);
   depth_here = loop->depth - 1;
   atomic_store_explicit(&slot->state, 0, memory_order_release);
@@ -518,7 +446,7 @@ int32_t tn__parallel_for(tn__engine *engine, int64_t n, int64_t grain,
   fill_loop(&loop, n, grain, pool->n_workers);
   loop.fn = fn;
   loop.arg = arg;
-  tn__loop_slot *slot = open_slot(pool, &loop);
+  tn__loop_slot *slot = tn__loop_open(&pool->loops, &loop, pool->n_workers - 1);
   if (slot == NULL) return run_alone(n, grain, fn, arg);
   return run_together(pool, slot, &loop);
 }

@@ -9,11 +9,14 @@
 #include <assert.h>
 #include <string.h>
 
-#include "engine_state.h"
+#include "engine.h"
+#include "kinds.h"
 #include "mailbox.h"
 #include "operation.h"
 #include "push.h"
+#include "ready_token.h"
 #include "slab.h"
+#include "token_execution.h"
 #include "travelling_error.h"
 
 /* ------------------------------------------------------------------- claims */
@@ -395,7 +398,7 @@ static tn_code do_nothing(void *arg, tn__token *token) {
  * on this thread may use it; in the naive engine, so may a job that another one
  * has pushed. */
 static bool is_unused(tn__engine *engine, tn__var *var) {
-  if (engine->kind == &tn__kind_naive || !tn__mailbox_is_settled(engine))
+  if (tn__engine_is_naive(engine) || !tn__mailbox_is_settled(engine))
     return false;
   const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
   return (word & ~TN__VAR_ERROR) == 0 && !tn__gate_is_mine(engine);

@@ -5,6 +5,7 @@
 #ifndef TENON_ENGINE_PUSH_H_
 #define TENON_ENGINE_PUSH_H_
 
+#include "run_frame.h"
 #include "token.h"
 
 enum { TN__CLAIMS_HERE = 16 }; /* fit on a stack */

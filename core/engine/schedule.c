@@ -4,12 +4,15 @@
  * successors. Errors of variables and spans are kept out of both: only a
  * *careful* run handles them.
  */
+#include "engine.h"
 #include "engine_state.h"
 #include "pool.h"
+#include "run_frame.h"
 #include "schedule_plan.h"
 #include "token.h"
 #include "trace.h"
 #include "travelling_error.h"
+#include "variable.h"
 
 #define NO_STEP UINT32_MAX
 
@@ -370,8 +373,7 @@ static bool are_all_small(const tn__job *jobs, size_t n) {
 /* Maximum of small jobs in one step: few enough to leave groups for all threads
  * of the engine and the waiting one. */
 static uint32_t group_size(const tn__schedule *schedule, size_t n) {
-  const size_t n_groups =
-      (size_t)SHARE * (tn__engine_workers(schedule->engine) + 1);
+  const size_t n_groups = (size_t)SHARE * (schedule->engine->workers + 1);
   const size_t size = n / n_groups;
   if (schedule->serial) return 0;
   return size < GROUP_MIN   ? GROUP_MIN

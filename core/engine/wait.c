@@ -12,13 +12,16 @@
 #include <unistd.h>
 
 #include "device_queue.h"
+#include "engine.h"
 #include "engine_state.h"
 #include "mailbox.h"
 #include "push.h"
+#include "ready_token.h"
 #include "slab.h"
-#include "trace.h"
+#include "token_execution.h"
 #include "travelling_error.h"
 #include "wait.h"
+#include "workers.h"
 
 /* ------------------------------------------------------------- one variable */
 
@@ -113,7 +116,7 @@ tn_code tn__wait(tn__engine *engine, tn__var *var, uint32_t condition,
   TN__TRY(tn__check_outside(engine, "a wait"));
   if (settled && (busy | (word & (TN__VAR_ERROR | TN__VAR_FENCE))) == 0)
     return TN_OK;
-  if (engine->kind == &tn__kind_naive)
+  if (tn__engine_is_naive(engine))
     return wait_naive(engine, var, condition, deadline_of(ns));
   if (ns == 0 && (busy & ~TN__VAR_LOCK) != 0) return fail_timed_out();
   return wait_granted(engine, var, condition, deadline_of(ns));
@@ -163,8 +166,7 @@ tn_code tn__run_here(tn__engine *engine, const tn__job *job) {
   tn_code code = check_here(engine, job);
   if (code != TN_OK) return tn__job_drop_failed(job, code);
   if (tn__push_fast(engine, job, &code)) return code;
-  if (engine->kind == &tn__kind_naive)
-    return engine->kind->push(engine, job, NULL);
+  if (tn__engine_is_naive(engine)) return engine->kind->push(engine, job, NULL);
   if (job->n_access <= TN__CLAIMS_HERE) return run_on_stack(engine, job);
   tn__token *token = tn__token_create_for(engine, job, NULL);
   if (token == NULL) return tn__job_drop_failed(job, TN_OUT_OF_MEMORY);
@@ -173,39 +175,13 @@ tn_code tn__run_here(tn__engine *engine, const tn__job *job) {
 
 /* --------------------------------------------------------------- everything */
 
-/* Counts the completed tokens first: if the sums are equal, they were equal at
- * the moment between. */
-static bool is_over(const tn__engine *engine, uint32_t epoch) {
-  uint64_t completed = tn__slab_completed(engine->slab, epoch);
-  if (engine->mailbox != NULL)
-    completed += atomic_load_explicit(&engine->mailbox->n_completed[epoch],
-                                      memory_order_acquire);
-  return completed ==
-         atomic_load_explicit(&engine->n_pushed[epoch], memory_order_acquire);
-}
-
-/* A plain store raised the count before this call. The membarrier of the
- * waiting thread ensures that either this thread reads its mark, or the waiting
- * thread reads the count. Without membarrier both change the same word. */
-void tn__drain_notify(tn__engine *engine) {
-  atomic_signal_fence(memory_order_seq_cst);
-  if (engine->gate_allowed == 0) atomic_fetch_add(&engine->draining, 0);
-  if (atomic_load_explicit(&engine->draining, memory_order_relaxed) == 0)
-    return;
-  /* Of two threads at this line one sees the other's count. */
-  const uint32_t draining = atomic_fetch_add(&engine->draining, 0);
-  if (draining == 0 || !is_over(engine, draining - 1)) return;
-  atomic_fetch_add(&engine->drained, 1);
-  tn__pool_wake_waiters(&engine->drained);
-}
-
 static void await_epoch(tn__engine *engine, uint32_t epoch) {
   atomic_store(&engine->draining, epoch + 1);
   if (engine->gate_allowed != 0)
     (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   for (;;) {
     const uint32_t seen = atomic_load(&engine->drained);
-    if (is_over(engine, epoch)) break;
+    if (tn__epoch_is_over(engine, epoch)) break;
     (void)tn__pool_await(engine->pool, &engine->drained, seen, TN__FOREVER);
   }
   atomic_store(&engine->draining, 0);
@@ -224,7 +200,7 @@ static void end_epoch(tn__engine *engine) {
 }
 
 static bool are_all_over(const tn__engine *engine) {
-  return is_over(engine, 0) && is_over(engine, 1);
+  return tn__epoch_is_over(engine, 0) && tn__epoch_is_over(engine, 1);
 }
 
 void tn__drain(tn__engine *engine) {

@@ -6,9 +6,6 @@
 
 #include "engine.h"
 
-/* Wakes the threads that wait for tokens to complete, after their count rose.
- */
-void tn__drain_notify(tn__engine *engine);
 /* Waits until all tokens of both epochs are complete, but not for devices. */
 void tn__drain(tn__engine *engine);
 /* Waits until all earlier pushes are complete, on devices too. Ignores later

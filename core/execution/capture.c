@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "execution.h"
 #include "iteration.h"
 
 enum {                /* tn__capture.state */
@@ -35,10 +36,7 @@ enum { PAUSE = 8, MOST_DOUBLED = 20 };
  * operation owns the fields about failures until the state is LATER; while it
  * is LATER, the pushing thread owns them. */
 typedef struct tn__capture {
-  tn_program *program;
-  uint32_t first;
-  uint32_t n;
-  uint32_t train;
+  tn__step_range range;
   tn__device *device;
   tn__operation *operation; /* NULL: no run that may record was pushed */
   bool is_ready;            /* a run step by step was pushed */
@@ -53,14 +51,6 @@ typedef struct tn__capture {
   char why[WHY];
   char name[104];
 } tn__capture;
-
-/* Steps that are recorded together. */
-typedef struct span {
-  const tn_program *p;
-  uint32_t first;
-  uint32_t n;
-  uint32_t train;
-} span;
 
 /* ------------------------------------------------------------------ reasons */
 
@@ -144,32 +134,34 @@ static bool explain_unrecordable_step(const tn__step *step,
 }
 
 /* Finds the device of the first step that has one; NULL: none has. */
-static tn__device *find_span_device(const span *s) {
-  for (uint32_t i = s->first; i < s->first + s->n; ++i)
-    if (s->p->steps[i]->kind != TN__STEP_NOTHING) return s->p->steps[i]->device;
+static tn__device *find_range_device(const tn__step_range *range) {
+  for (uint32_t i = range->first; i < range->first + range->n; ++i)
+    if (range->program->steps[i]->kind != TN__STEP_NOTHING)
+      return range->program->steps[i]->device;
   return NULL;
 }
 
 /* Whether there is a permanent reason against recording. */
-static bool is_recording_refused(const span *s, char why[WHY]) {
-  const tn__device *device = find_span_device(s);
+static bool is_recording_refused(const tn__step_range *range, char why[WHY]) {
+  const tn__device *device = find_range_device(range);
   char place[TN__DEVICE_TEXT];
   if (!device) {
     (void)snprintf(why, WHY, "there is nothing to run");
     return true;
   }
-  for (uint32_t i = s->first; i < s->first + s->n; ++i)
-    if (s->p->steps[i]->kind != TN__STEP_NOTHING &&
-        s->p->steps[i]->device != device)
-      return explain_unrecordable_device(s->p->steps[i], device, why);
+  for (uint32_t i = range->first; i < range->first + range->n; ++i)
+    if (range->program->steps[i]->kind != TN__STEP_NOTHING &&
+        range->program->steps[i]->device != device)
+      return explain_unrecordable_device(range->program->steps[i], device, why);
   if (!tn__device_can_record(device)) {
     (void)snprintf(why, WHY, "%s cannot record",
                    tn__device_text(device, place));
     return true;
   }
-  for (uint32_t i = s->first; i < s->first + s->n; ++i)
-    if (s->p->steps[i]->kind != TN__STEP_NOTHING &&
-        explain_unrecordable_step(s->p->steps[i], device, s->train, why))
+  for (uint32_t i = range->first; i < range->first + range->n; ++i)
+    if (range->program->steps[i]->kind != TN__STEP_NOTHING &&
+        explain_unrecordable_step(range->program->steps[i], device,
+                                  range->train, why))
       return true;
   return false;
 }
@@ -177,19 +169,19 @@ static bool is_recording_refused(const span *s, char why[WHY]) {
 /* ---------------------------------------------------------------- recording */
 
 static tn_code run_steps(const tn__capture *c, tn__token *token) {
-  return tn__steps_run(c->program, c->first, c->n, c->train, token);
+  return tn__range_run(&c->range, token);
 }
 
 static const tn__planned *get_step_call(const tn__capture *c, uint32_t i) {
-  const tn__step *step = c->program->steps[c->first + i];
-  return step->kind == TN__STEP_CALL ? step->call[c->train] : NULL;
+  const tn__step *step = c->range.program->steps[c->range.first + i];
+  return step->kind == TN__STEP_CALL ? step->call[c->range.train] : NULL;
 }
 
 /* Writes the parameters and random numbers that change from run to run, for all
  * steps in order. Other runs claim random numbers in the same order. */
 static void write_changes(const tn__capture *c) {
   char *to = tn__mirror_host(c->feed);
-  for (uint32_t i = 0; i < c->n; ++i) {
+  for (uint32_t i = 0; i < c->range.n; ++i) {
     const tn__planned *call = get_step_call(c, i);
     if (!call) continue;
     tn__planned_write_changes(call, to);
@@ -197,21 +189,8 @@ static void write_changes(const tn__capture *c) {
   }
 }
 
-static tn_code record_steps(const tn__capture *c, tn__token *token) {
-  const char *there = c->feed ? tn__mirror_device(c->feed) : "";
-  for (uint32_t i = 0; i < c->n; ++i) {
-    const tn__step *step = c->program->steps[c->first + i];
-    const tn__planned *call = get_step_call(c, i);
-    const tn_code rc = call ? tn__planned_record(call, token, there)
-                            : step->run(step, c->train, token);
-    if (rc != TN_OK) return tn__node_fail(step->node, rc);
-    if (c->feed && call) there += tn__planned_change_bytes(call);
-  }
-  return TN_OK;
-}
-
 static uint64_t get_recording_key(const tn__capture *c) {
-  return atomic_load(&c->program->caller->random.key);
+  return atomic_load(&c->range.program->caller->random.key);
 }
 
 /* Releases a recording, of which a launch may still be pending. */
@@ -228,7 +207,9 @@ static tn_code record_run(tn__capture *c, tn__token *token) {
     TN__TRY(tn__mirror_create(c->device, c->changes, &c->feed));
   c->key = get_recording_key(c);
   TN__TRY(tn__recording_begin(token));
-  return tn__recording_end(token, record_steps(c, token), &c->recording);
+  const char *changes = c->feed ? tn__mirror_device(c->feed) : NULL;
+  return tn__recording_end(token, tn__range_record(&c->range, changes, token),
+                           &c->recording);
 }
 
 static void set_state(tn__capture *c, uint32_t state) {
@@ -279,7 +260,7 @@ static void count_launch(tn__capture *c) {
  * are still unchanged then. The steps claim the same random numbers, unless
  * another run has claimed some in the meantime. */
 static tn_code launch_or_run_steps(tn__capture *c, tn__token *token) {
-  tn__random *random = &c->program->caller->random;
+  tn__random *random = &c->range.program->caller->random;
   const uint64_t before = atomic_load(&random->offset);
   if (c->feed) write_changes(c);
   uint64_t after = atomic_load(&random->offset);
@@ -315,7 +296,7 @@ static tn_code run_captured(void *arg, tn__token *token) {
 
 static void drop_captured(void *arg) {
   const tn__capture *c = arg;
-  tn__program_unhold(c->program);
+  tn__program_unhold(c->range.program);
 }
 
 /* Variables, sorted by address. */
@@ -352,13 +333,13 @@ static size_t count_listed_entries(const tn_program *p) {
 /* Lists the variables of entries that are used outside of the part: by users,
  * or by the other part of the program. */
 static tn_code find_outer_vars(const tn__capture *c, vars *out) {
-  const tn_program *p = c->program;
+  const tn_program *p = c->range.program;
   const size_t bytes = count_listed_entries(p) * sizeof *out->v;
   out->v = tn__alloc(p->env, bytes);
   if (!out->v) return tn__fail_memory(bytes, "a recording");
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     const tn__step *step = p->steps[i];
-    if (i >= c->first && i < c->first + c->n) continue;
+    if (i >= c->range.first && i < c->range.first + c->range.n) continue;
     add_entries(p, step->in, step->n_in, out);
     add_entries(p, step->out, step->n_out, out);
   }
@@ -387,7 +368,7 @@ static tn_code find_all_vars(const tn_program *p, vars *out) {
  * thousands of variables. */
 static tn_code trim_accesses(const tn__capture *c, tn__access *access,
                              uint32_t *n) {
-  const tn_program *p = c->program;
+  const tn_program *p = c->range.program;
   vars outer = {0}, all = {0};
   uint32_t left = 0;
   tn_code rc = find_outer_vars(c, &outer);
@@ -403,15 +384,15 @@ static tn_code trim_accesses(const tn__capture *c, tn__access *access,
 
 static tn_code find_accesses(const tn__capture *c, tn__access **access,
                              uint32_t *n) {
-  tn_program *p = c->program;
-  TN__TRY(tn__part_list_uses(p, c->first, c->n, c->train, access, n));
+  const tn_program *p = c->range.program;
+  TN__TRY(tn__part_list_uses(&c->range, access, n));
   const tn_code rc = trim_accesses(c, *access, n);
   if (rc != TN_OK) tn__free(p->env, *access);
   return rc;
 }
 
 static tn_code make_operation(tn__capture *c) {
-  tn_program *p = c->program;
+  tn_program *p = c->range.program;
   tn__access *access = NULL;
   uint32_t n_access = 0;
   TN__TRY(find_accesses(c, &access, &n_access));
@@ -431,28 +412,24 @@ static tn_code make_operation(tn__capture *c) {
 /* Makes the name of a launch for error texts: the first and the last node of
  * the part. */
 static void make_name(tn__capture *c) {
-  const tn_program *p = c->program;
+  const tn_program *p = c->range.program;
   (void)snprintf(c->name, sizeof c->name, "program `%.40s .. %.40s`",
-                 p->steps[c->first]->node->name,
-                 p->steps[c->first + c->n - 1]->node->name);
+                 p->steps[c->range.first]->node->name,
+                 p->steps[c->range.first + c->range.n - 1]->node->name);
 }
 
-static tn_code make_capture(const span *s, tn__capture **out) {
-  tn_program *p = (tn_program *)(uintptr_t)s->p;
+static tn_code make_capture(const tn__step_range *range, tn__capture **out) {
+  tn_program *p = range->program;
   tn__capture *c = tn__arena_alloc(&p->arena, sizeof *c);
   if (!c) return tn__fail_memory(sizeof *c, "a recording");
-  *c = (tn__capture){.program = p,
-                     .first = s->first,
-                     .n = s->n,
-                     .train = s->train,
-                     .device = find_span_device(s)};
+  *c = (tn__capture){.range = *range, .device = find_range_device(range)};
   *out = c;
-  if (is_recording_refused(s, c->why)) {
+  if (is_recording_refused(range, c->why)) {
     set_state(c, STATE_REFUSED);
     return TN_OK;
   }
   make_name(c);
-  for (uint32_t i = 0; i < s->n; ++i) {
+  for (uint32_t i = 0; i < range->n; ++i) {
     const tn__planned *call = get_step_call(c, i);
     if (!call) continue;
     c->changes += tn__planned_change_bytes(call);
@@ -475,11 +452,10 @@ static bool can_record_or_launch(tn__capture *c) {
   return true;
 }
 
-tn_code tn__capture_push(tn_program *p, tn__sequence *sequence, uint32_t first,
-                         uint32_t n, uint32_t train) {
-  const span all = {p, first, n, train};
+tn_code tn__capture_push(tn__sequence *sequence, const tn__step_range *range) {
+  const tn_program *p = range->program;
   if (!(p->how.flags & TN_BIND_CAPTURE)) return tn__sequence_push(p, sequence);
-  if (!sequence->captured) TN__TRY(make_capture(&all, &sequence->captured));
+  if (!sequence->captured) TN__TRY(make_capture(range, &sequence->captured));
   tn__capture *c = sequence->captured;
   if (!can_record_or_launch(c)) {
     TN__TRY(tn__sequence_push(p, sequence));
@@ -515,10 +491,11 @@ static const char later[] = "; it will be tried again";
  * false if it will be a launch. */
 static bool explain_no_launch(const tn_program *p, uint32_t part,
                               char why[WHY]) {
-  const bool back = part == TN_PART_BACKWARD;
-  const span all = {p, back ? p->n_forward : 0,
-                    back ? p->n_steps - p->n_forward : p->n_forward,
-                    part != TN_PART_FORWARD};
+  tn_program *program = (tn_program *)(uintptr_t)p; /* a range to read only */
+  const tn__step_range all =
+      part == TN_PART_BACKWARD
+          ? tn__range_backward(program)
+          : tn__range_forward(program, part != TN_PART_FORWARD);
   const tn__capture *c = get_sequence(p, part)->captured;
   why[0] = '\0';
   if (!(p->how.flags & TN_BIND_CAPTURE))

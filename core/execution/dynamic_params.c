@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "program.h"
+#include "execution.h"
 
 /* -------------------------------------------------------------------- one */
 

@@ -80,7 +80,7 @@ static tn_code begin_step(const loop_run *r, int64_t t) {
 }
 
 static tn_array *get_head_array(const tn_program *p, uint32_t i) {
-  return p->values[tn__entry_id(p->graph, p->heads[i])].array;
+  return p->values[tn__entry_id(p->graph, p->heads.v[i])].array;
 }
 
 /* Writes head number `head` of the step program into element `t` of output
@@ -125,7 +125,7 @@ static tn_code copy_last_states(const loop_run *r) {
 
 tn_code tn__iteration_run(const tn__step *step, uint32_t train,
                           tn__token *token) {
-  const tn_program *inner = step->loop->program;
+  const tn__step_range body = tn__range_forward(step->loop->program, train);
   const tn__loop *loop = step->node->loop;
   const int64_t n = tn__loop_count_steps(step);
   const loop_run r = {step, {step->device, token, NULL}};
@@ -133,7 +133,7 @@ tn_code tn__iteration_run(const tn__step *step, uint32_t train,
   for (int64_t i = 0; i < n; ++i) {
     const int64_t t = loop->reverse ? n - 1 - i : i;
     TN__TRY(begin_step(&r, t));
-    TN__TRY(tn__steps_run(inner, 0, inner->n_forward, train, token));
+    TN__TRY(tn__range_run(&body, token));
     TN__TRY(end_step(&r, t));
   }
   return copy_last_states(&r);

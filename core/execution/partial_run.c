@@ -4,33 +4,31 @@
  */
 #include <string.h>
 
+#include "execution.h"
 #include "fused.h"
 
 /* A run of some steps on the calling thread, ordered by the program's turn. */
 typedef struct part_run {
-  tn_program *p;
-  uint32_t first;
-  uint32_t n;
-  uint32_t train;
+  tn__step_range range;
   const tn__step *part; /* if not NULL: run only this part of the fused step
-                           number `first` */
+                           number `range.first` */
 } part_run;
 
 static tn_code run_job_steps(void *arg, tn__token *token) {
   const part_run *run = arg;
-  if (!run->part)
-    return tn__steps_run(run->p, run->first, run->n, run->train, token);
-  const tn_code rc = tn__planned_run(run->part->watch[run->train], token);
+  if (!run->part) return tn__range_run(&run->range, token);
+  const tn_code rc = tn__planned_run(run->part->watch[run->range.train], token);
   return rc == TN_OK ? rc : tn__node_fail(run->part->node, rc);
 }
 
 /* Enqueues one part of a fused step on a device. The part follows all previous
  * steps, and pending work of other programs in shared memory. */
 static tn_code enqueue_part(part_run *run) {
-  tn_program *p = run->p;
+  tn_program *p = run->range.program;
   const tn__step *part = run->part;
   const tn__access *uses = NULL;
-  const uint32_t n = tn__planned_list_uses(part->watch[run->train], &uses);
+  const uint32_t n =
+      tn__planned_list_uses(part->watch[run->range.train], &uses);
   tn__block *pool = tn__pool_of(p, tn__device_number(p, part->device));
   tn__access *access = tn__alloc(p->env, (n + 2u) * sizeof *access);
   if (!access) return tn__fail_memory(n * sizeof *access, "a watched run");
@@ -63,37 +61,36 @@ static tn_code find_failure(const tn_program *p, uint32_t first, uint32_t n) {
 }
 
 /* Runs steps of devices with queues and returns when they are done. */
-static tn_code run_queued(tn_program *p, uint32_t first, uint32_t n,
-                          uint32_t train) {
-  const bool back = first >= p->n_forward;
-  const uint32_t begin = back ? p->n_forward : 0;
-  const uint32_t most = back ? p->n_steps - p->n_forward : p->n_forward;
-  tn__sequence *sequence = &p->single[back ? 2 : train];
+static tn_code run_queued(const tn__step_range *range) {
+  tn_program *p = range->program;
+  const bool back = range->first >= p->n_forward;
+  const tn__step_range all =
+      back ? tn__range_backward(p) : tn__range_forward(p, range->train);
+  tn__sequence *sequence = &p->single[back ? 2 : range->train];
   sequence->single = true;
-  if (!sequence->segments)
-    TN__TRY(tn__sequence_make(p, sequence, begin, most, train));
-  TN__TRY(tn__sequence_push_part(p, sequence, first - begin, n));
+  if (!sequence->segments) TN__TRY(tn__sequence_make(sequence, &all));
+  TN__TRY(
+      tn__sequence_push_part(p, sequence, range->first - all.first, range->n));
   tn__program_wait_runs(p);
-  return find_failure(p, first, n);
+  return find_failure(p, range->first, range->n);
 }
 
 static tn_code run_on_this_thread(part_run *run) {
   tn__access *access = NULL;
   uint32_t n_access = 0;
   if (run->part && tn__step_queue(run->part)) return enqueue_part(run);
-  if (run->p->queued && !run->part)
-    return run_queued(run->p, run->first, run->n, run->train);
-  TN__TRY(tn__part_list_uses(run->p, run->first, run->n, run->train, &access,
-                             &n_access));
-  const tn__job job = {.name = run->n == 1
-                                   ? run->p->steps[run->first]->node->name
+  const tn_program *p = run->range.program;
+  if (p->queued && !run->part) return run_queued(&run->range);
+  TN__TRY(tn__part_list_uses(&run->range, &access, &n_access));
+  const tn__job job = {.name = run->range.n == 1
+                                   ? p->steps[run->range.first]->node->name
                                    : "a part of a program",
                        .run = run_job_steps,
                        .arg = run,
                        .access = access,
                        .n_access = n_access};
-  const tn_code rc = tn__run_here(run->p->env->engine, &job);
-  tn__free(run->p->env, access);
+  const tn_code rc = tn__run_here(p->env->engine, &job);
+  tn__free(p->env, access);
   return rc;
 }
 
@@ -122,7 +119,7 @@ static void show_node_to_monitor(tn_program *p, const tn__node *node) {
  * run one after the other, each on all elements. */
 static tn_code watch_step(tn_program *p, uint32_t i, uint32_t train) {
   const tn__step *step = p->steps[i];
-  part_run run = {p, i, 1, train, NULL};
+  part_run run = {{p, i, 1, train}, NULL};
   if (step->n_parts == 0) {
     TN__TRY(run_on_this_thread(&run));
     show_node_to_monitor(p, step->node);
@@ -137,11 +134,11 @@ static tn_code watch_step(tn_program *p, uint32_t i, uint32_t train) {
 
 /* Runs steps for the monitor. After a failing step, the steps that do not
  * depend on it still run. */
-static tn_code watch_steps(tn_program *p, uint32_t first, uint32_t n,
-                           uint32_t train) {
+static tn_code watch_steps(const tn__step_range *range) {
   tn_code failed = TN_OK;
-  for (uint32_t i = first; i < first + n; ++i) {
-    const tn_code rc = watch_step(p, i, train);
+  for (uint32_t i = 0; i < range->n; ++i) {
+    const tn_code rc =
+        watch_step(range->program, range->first + i, range->train);
     if (failed == TN_OK) failed = rc;
   }
   return failed;
@@ -177,11 +174,10 @@ tn_code tn__program_monitor(tn_program *p, tn_monitor_fn *fn, void *ctx) {
 
 /* --------------------------------------------------------------------- runs */
 
-tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n,
-                     uint32_t train) {
-  part_run run = {p, first, n, train, NULL};
-  return p->monitor ? watch_steps(p, first, n, train)
-                    : run_on_this_thread(&run);
+tn_code tn__part_run(const tn__step_range *range) {
+  part_run run = {*range, NULL};
+  return range->program->monitor ? watch_steps(range)
+                                 : run_on_this_thread(&run);
 }
 
 tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
@@ -193,7 +189,8 @@ tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
   tn__program_begin_run(p);
   for (uint32_t i = 0; i < p->seen[0].n; ++i)
     tn__array_count_write(p->seen[0].arrays[i]);
-  TN__TRY(tn__part_run(p, 0, n, train));
+  const tn__step_range part = {p, 0, n, train};
+  TN__TRY(tn__part_run(&part));
   if (n == p->n_forward) p->trained = train;
   if (left) *left = p->n_forward - n;
   return TN_OK;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "execution.h"
 #include "fused.h"
 #include "iteration.h"
 
@@ -45,17 +46,19 @@ static void release_arrays(tn_program *p) {
     tn__array_release(p->values[i].array);
   for (size_t i = 0; i < p->shapes.n; ++i) tn__array_release(p->shapes.v[i]);
   tn__vec_deinit(p->env, &p->shapes);
-  for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
-    tn__block_release(p->pools[i]);
-  for (size_t i = 0; i < p->rooms.n; ++i) tn__block_release(p->rooms.v[i]);
-  tn__vec_deinit(p->env, &p->rooms);
+  for (size_t i = 0; p->memory.pools && i < p->memory.plan.n_pools; ++i)
+    tn__block_release(p->memory.pools[i]);
+  for (size_t i = 0; i < p->memory.rooms.n; ++i)
+    tn__block_release(p->memory.rooms.v[i]);
+  tn__vec_deinit(p->env, &p->memory.rooms);
 }
 
 /* Waits until the devices have finished all runs, which are enqueued. The
  * fences of arrays do not suffice: workspaces and recordings have none. */
 static void wait_for_devices(const tn_program *p) {
-  for (uint32_t i = 0; i < p->n_devices; ++i)
-    if (p->devices[i]->compute) tn__queue_await(p->devices[i]->compute);
+  for (uint32_t i = 0; i < p->placement.n_devices; ++i)
+    if (p->placement.devices[i]->compute)
+      tn__queue_await(p->placement.devices[i]->compute);
 }
 
 /* Drops a hold on the program, and frees it with the last one. Jobs use the
@@ -68,7 +71,7 @@ void tn__program_unhold(tn_program *p) {
   if (!p->settled) wait_for_devices(p);
   free_steps(p);
   release_arrays(p);
-  if (p->planned) tn__memory_plan_deinit(&p->plan);
+  if (p->memory.planned) tn__memory_plan_deinit(&p->memory.plan);
   tn__arena_deinit(&p->arena);
   for (uint32_t i = 0; get_sequence_at(p, i); ++i)
     tn__free(p->env, get_sequence_at(p, i)->segments);
@@ -132,9 +135,12 @@ bool tn__program_is_watched(const tn_program *p) {
 
 /* --------------------------------------------------------------------- runs */
 
-tn_code tn__calls_complete(tn_program *p, uint32_t train) {
-  for (uint32_t i = 0; i < p->n_forward; ++i) {
-    tn__step *step = p->steps[i];
+/* Plans the calls of a range that is new for the program. */
+static tn_code complete_calls(const tn__step_range *range) {
+  tn__step **steps = range->program->steps + range->first;
+  const uint32_t train = range->train;
+  for (uint32_t i = 0; i < range->n; ++i) {
+    tn__step *step = steps[i];
     if (step->kind == TN__STEP_LOOP)
       TN__TRY(tn__calls_complete(step->loop->program, train));
     if (step->kind != TN__STEP_CALL || step->call[train]) continue;
@@ -144,16 +150,36 @@ tn_code tn__calls_complete(tn_program *p, uint32_t train) {
   return TN_OK;
 }
 
+tn_code tn__calls_complete(tn_program *p, uint32_t train) {
+  const tn__step_range all = tn__range_forward(p, train);
+  return complete_calls(&all);
+}
+
+/* Makes the jobs of a range before its first run. */
+static tn_code prepare_jobs(tn__sequence *sequence,
+                            const tn__step_range *range) {
+  if (sequence->segments) return TN_OK;
+  TN__TRY(complete_calls(range));
+  return tn__sequence_make(sequence, range);
+}
+
+/* Pushes the steps of a run: one by one for a monitor, as a recording, or as
+ * the jobs of the sequence. */
+static tn_code push_steps(tn__sequence *sequence, const tn__step_range *range) {
+  return range->program->monitor ? tn__part_run(range)
+                                 : tn__capture_push(sequence, range);
+}
+
 /* Marks the pools as used by this program: results of a forward run are valid
  * until another program uses the pool. */
 void tn__program_begin_run(tn_program *p) {
-  for (size_t i = 0; i < p->plan.n_pools; ++i)
-    if (p->pools[i]) p->pools[i]->last = p;
+  for (size_t i = 0; i < p->memory.plan.n_pools; ++i)
+    if (p->memory.pools[i]) p->memory.pools[i]->last = p;
 }
 
 static tn_code check_pools(const tn_program *p) {
-  for (size_t i = 0; i < p->plan.n_pools; ++i)
-    if (p->pools[i] && p->pools[i]->last != p)
+  for (size_t i = 0; i < p->memory.plan.n_pools; ++i)
+    if (p->memory.pools[i] && p->memory.pools[i]->last != p)
       return tn__fail(TN_INVALID,
                       "another program that shares this one's memory "
                       "has run since its forward run and overwritten "
@@ -168,14 +194,10 @@ static void count_writes(const tn__visible_arrays *seen) {
 
 tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
+  const tn__step_range range = tn__range_forward(p, train);
   tn__sequence *sequence = &p->forward[train];
-  if (!sequence->segments) {
-    TN__TRY(tn__calls_complete(p, train));
-    TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
-  }
-  const tn_code rc =
-      p->monitor ? tn__part_run(p, 0, p->n_forward, train)
-                 : tn__capture_push(p, sequence, 0, p->n_forward, train);
+  TN__TRY(prepare_jobs(sequence, &range));
+  const tn_code rc = push_steps(sequence, &range);
   /* A push that fails has changed nothing: the old results are valid. */
   if (rc != TN_OK && !p->monitor) return rc;
   count_writes(&p->seen[0]);
@@ -188,55 +210,49 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
  * run are still in the array. */
 static tn_code fill_output_gradient(tn_program *p, uint32_t i,
                                     tn_array *weight) {
-  if (p->losses[i] == TN__LOSS_ONES) return TN_OK;
+  if (p->gradients.losses[i] == TN__LOSS_ONES) return TN_OK;
   TN__TRY(tn__array_fill(p, weight, 1));
-  p->losses[i] = TN__LOSS_ONES;
+  p->gradients.losses[i] = TN__LOSS_ONES;
   return TN_OK;
 }
 
 static tn_code set_output_gradient(tn_program *p, uint32_t i,
                                    tn_array *weight) {
   char name[TN__ENTRY_TEXT], what[TN__ENTRY_TEXT + 32];
-  if (tn__entry_is_none(p->weights[i])) return TN_OK;
-  const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
+  if (tn__entry_is_none(p->gradients.weights[i])) return TN_OK;
+  const uint32_t entry = tn__entry_id(p->graph, p->gradients.weights[i]);
   if (!tn__value_is_like(p, entry, weight)) {
     (void)snprintf(what, sizeof what, "the gradient of head `%s`",
-                   tn__entry_text(p->graph, p->heads[i], name));
+                   tn__entry_text(p->graph, p->heads.v[i], name));
     return tn__value_check(p, entry, weight, what);
   }
   if (p->values[entry].n_uses == 0) return TN_OK;
-  if (weight && p->losses[i]) p->losses[i] = TN__LOSS;
+  if (weight && p->gradients.losses[i]) p->gradients.losses[i] = TN__LOSS;
   if (weight) return tn__array_copy(p->values[entry].array, weight);
-  if (p->losses[i]) return fill_output_gradient(p, i, p->values[entry].array);
+  if (p->gradients.losses[i])
+    return fill_output_gradient(p, i, p->values[entry].array);
   return tn__fail(TN_INVALID,
                   "head `%s` is no loss: its gradient has to be given to "
                   "tn_program_backward",
-                  tn__entry_text(p->graph, p->heads[i], name));
+                  tn__entry_text(p->graph, p->heads.v[i], name));
 }
 
 tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
                              size_t n) {
-  const uint32_t n_backward = p->n_steps - p->n_forward;
-  if (n > p->n_heads)
+  const tn__step_range range = tn__range_backward(p);
+  if (n > p->heads.n)
     return tn__fail(TN_INVALID, "%zu gradients were given for %u heads", n,
-                    p->n_heads);
+                    p->heads.n);
   if (!p->trained)
     return tn__fail(TN_INVALID,
                     "a backward run needs the results of a forward "
                     "run with TN_CALL_TRAIN; run forward first");
   TN__TRY(check_pools(p));
-  for (uint32_t i = 0; i < p->n_heads; ++i)
+  for (uint32_t i = 0; i < p->heads.n; ++i)
     TN__TRY(set_output_gradient(p, i, i < n ? weights[i] : NULL));
-  if (n_backward == 0) return TN_OK;
-  if (!p->backward.segments) {
-    for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
-      if (p->steps[i]->kind == TN__STEP_LOOP)
-        TN__TRY(tn__calls_complete(p->steps[i]->loop->program, 1));
-    TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
-  }
-  const tn_code rc = p->monitor ? tn__part_run(p, p->n_forward, n_backward, 1)
-                                : tn__capture_push(p, &p->backward,
-                                                   p->n_forward, n_backward, 1);
+  if (range.n == 0) return TN_OK;
+  TN__TRY(prepare_jobs(&p->backward, &range));
+  const tn_code rc = push_steps(&p->backward, &range);
   if (rc != TN_OK && !p->monitor) return rc; /* nothing was pushed */
   count_writes(&p->seen[1]);
   p->trained = 0; /* the backward part reuses its memory */
@@ -268,19 +284,19 @@ tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,
                     "a program has no arrays of kind %u; use "
                     "TN_PROGRAM_ARGUMENT, _GRADIENT, _AUXILIARY or _OUTPUT",
                     what);
-  for (uint32_t i = 0; what == TN_PROGRAM_OUTPUT && i < p->n_heads; ++i) {
+  for (uint32_t i = 0; what == TN_PROGRAM_OUTPUT && i < p->heads.n; ++i) {
     char text[TN__ENTRY_TEXT];
-    if (strcmp(tn__entry_text(p->graph, p->heads[i], text), name) == 0)
+    if (strcmp(tn__entry_text(p->graph, p->heads.v[i], text), name) == 0)
       return tn__program_output(p, i, out);
   }
   const bool state = what == TN_PROGRAM_AUXILIARY;
-  const uint32_t first = state ? p->n_arguments : 0;
-  const uint32_t n = state ? p->n_states : p->n_arguments;
+  const uint32_t first = state ? p->arguments.n : 0;
+  const uint32_t n = state ? p->arguments.n_states : p->arguments.n;
   for (uint32_t i = first; what != TN_PROGRAM_OUTPUT && i < first + n; ++i) {
-    const tn_entry entry = p->arguments[i];
+    const tn_entry entry = p->arguments.v[i];
     if (strcmp(tn__node_at(p->graph, entry.node)->name, name) != 0) continue;
     return get_entry_array(
-        p, what == TN_PROGRAM_GRADIENT ? p->gradients[i] : entry, name, out);
+        p, what == TN_PROGRAM_GRADIENT ? p->gradients.v[i] : entry, name, out);
   }
   return tn__fail(TN_NOT_FOUND, "the program has no %s named `%s`", kinds[what],
                   name);
@@ -289,8 +305,9 @@ tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,
 tn_code tn__program_output(const tn_program *p, size_t index, tn_array **out) {
   char text[TN__ENTRY_TEXT];
   *out = NULL;
-  if (index >= p->n_heads)
-    return tn__fail(TN_NOT_FOUND, "the program has %u outputs", p->n_heads);
-  return get_entry_array(p, p->heads[index],
-                         tn__entry_text(p->graph, p->heads[index], text), out);
+  if (index >= p->heads.n)
+    return tn__fail(TN_NOT_FOUND, "the program has %u outputs", p->heads.n);
+  return get_entry_array(p, p->heads.v[index],
+                         tn__entry_text(p->graph, p->heads.v[index], text),
+                         out);
 }

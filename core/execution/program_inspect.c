@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "execution.h"
 #include "fused.h"
 
 /* ------------------------------------------------------------------- stats */
@@ -17,8 +18,8 @@ static bool is_only_owner(const tn_array *array) {
  * program owns. */
 static uint64_t count_own_bytes(const tn_program *p) {
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
-    const tn_entry entries[] = {p->arguments[i], p->gradients[i]};
+  for (uint32_t i = 0; i < p->arguments.n + p->arguments.n_states; ++i) {
+    const tn_entry entries[] = {p->arguments.v[i], p->gradients.v[i]};
     for (int k = 0; k < 2; ++k) {
       if (tn__entry_is_none(entries[k])) continue;
       const tn_array *array =
@@ -35,10 +36,10 @@ void tn__program_stats(const tn_program *p, tn_program_stats *out) {
   out->struct_size = size;
   out->n_forward = p->n_forward;
   out->n_backward = p->n_steps - p->n_forward;
-  out->pool_bytes = tn__memory_plan_bytes(&p->plan);
-  out->bound_bytes = tn__memory_plan_lower_bound(&p->plan);
-  for (size_t i = 0; i < p->plan.n_pools; ++i)
-    out->workspace_bytes += p->plan.pools[i].workspace;
+  out->pool_bytes = tn__memory_plan_bytes(&p->memory.plan);
+  out->bound_bytes = tn__memory_plan_lower_bound(&p->memory.plan);
+  for (size_t i = 0; i < p->memory.plan.n_pools; ++i)
+    out->workspace_bytes += p->memory.plan.pools[i].workspace;
   out->own_bytes = count_own_bytes(p);
 }
 
@@ -99,13 +100,13 @@ static void add_entry(const tn_program *p, uint32_t entry, tn__buf *out) {
   if (value->flags & TN__ENTRY_EXTERNAL)
     tn__buf_add(out, " own");
   else if (place && place->storage >= 0)
-    tn__buf_add(out, " @%zu", p->plan.storages[place->storage].offset);
+    tn__buf_add(out, " @%zu", p->memory.plan.storages[place->storage].offset);
 }
 
 static void add_device(const tn_program *p, const tn__device *device,
                        tn__buf *out) {
   char text[TN__DEVICE_TEXT];
-  if (p->n_devices > 1)
+  if (p->placement.n_devices > 1)
     tn__buf_add(out, " on %s", tn__device_text(device, text));
 }
 
@@ -134,10 +135,11 @@ static void add_parts(const tn_program *p, const tn__step *step, tn__buf *out) {
 
 /* Adds the pool of each device. */
 static void add_pools(const tn_program *p, tn__buf *out) {
-  for (size_t i = 0; p->n_devices > 1 && i < p->plan.n_pools; ++i) {
-    const tn__plan_pool *pool = &p->plan.pools[i];
+  for (size_t i = 0; p->placement.n_devices > 1 && i < p->memory.plan.n_pools;
+       ++i) {
+    const tn__plan_pool *pool = &p->memory.plan.pools[i];
     tn__buf_add(out, "%zu bytes in the pool", pool->bytes);
-    add_device(p, p->devices[pool->device], out);
+    add_device(p, p->placement.devices[pool->device], out);
     tn__buf_add(out, ", at least %zu are needed\n", pool->lower_bound);
   }
 }
@@ -154,9 +156,10 @@ tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out) {
   }
   add_pools(p, &text);
   tn__buf_add(&text, "%zu bytes in the pool%s, at least %zu are needed%s\n",
-              tn__memory_plan_bytes(&p->plan), p->n_devices > 1 ? "s" : "",
-              tn__memory_plan_lower_bound(&p->plan),
-              p->wide ? "; no branch waits for another's memory" : "");
+              tn__memory_plan_bytes(&p->memory.plan),
+              p->placement.n_devices > 1 ? "s" : "",
+              tn__memory_plan_lower_bound(&p->memory.plan),
+              p->memory.wide ? "; no branch waits for another's memory" : "");
   tn__capture_print(p, &text);
   const tn_code rc = text.failed ? tn__fail_memory(text.n, "a table of steps")
                                  : tn__buf_text(&text, out);
@@ -195,7 +198,7 @@ static void add_json_step(const tn_program *p, const tn__step *step,
   tn__buf_add(out, "]");
   if (step->info.workspace)
     tn__buf_add(out, ", \"workspace\": {\"offset\": %zu, \"bytes\": %zu}",
-                p->plan.workspaces[step->id], step->info.workspace);
+                p->memory.plan.workspaces[step->id], step->info.workspace);
   for (uint32_t k = 0; k < step->n_parts; ++k) {
     tn__buf_add(out, k > 0 ? ", " : ", \"parts\": [");
     tn__buf_json(out, step->parts[k]->node->name);
@@ -205,9 +208,9 @@ static void add_json_step(const tn_program *p, const tn__step *step,
 
 static void add_devices(const tn_program *p, tn__buf *out) {
   char text[TN__DEVICE_TEXT];
-  for (uint32_t i = 0; i < p->n_devices; ++i) {
+  for (uint32_t i = 0; i < p->placement.n_devices; ++i) {
     if (i > 0) tn__buf_add(out, ", ");
-    tn__buf_json(out, tn__device_text(p->devices[i], text));
+    tn__buf_json(out, tn__device_text(p->placement.devices[i], text));
   }
 }
 
@@ -242,7 +245,7 @@ tn_code tn__program_json(const tn_program *p, tn_text **out) {
     add_json_step(p, p->steps[i], &text);
   }
   tn__buf_add(&text, "],\n\"storages\": [");
-  add_plan(&p->plan, &text);
+  add_plan(&p->memory.plan, &text);
   tn__buf_add(&text, "]}\n");
   const tn_code rc = text.failed ? tn__fail_memory(text.n, "a program as JSON")
                                  : tn__buf_text(&text, out);

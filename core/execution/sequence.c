@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sequence.c: pushes and frees the jobs of a sequence, which segments.c makes.
- * They are one schedule, or operations where a device has queues.
+ * sequence.c: pushes and frees the jobs of a sequence, which segment_jobs.c
+ * makes. They are one schedule, or operations where a device has queues.
  */
 #include "program.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run_step.c: the functions that run the steps of a program.
+ * step_run.c: the functions that run the steps of a program, and the loop that
+ * issues a range of steps.
  */
 #include <stdio.h>
 #include <string.h>
@@ -95,26 +96,19 @@ static tn_code run_step(tn__step *step, uint32_t train, tn__token *token) {
   return TN_OK;
 }
 
-static tn_code run_steps(const tn_program *p, uint32_t first, uint32_t n,
-                         uint32_t train, tn__token *token) {
-  const tn__floating floating = tn__floating_get();
-  for (uint32_t i = first; i < first + n; ++i) {
-    tn__step *step = p->steps[i];
-    const tn__direct_call *direct = &step->direct[train];
-    if (!direct->compute) {
-      TN__TRY(run_step(step, train, token));
-      continue;
-    }
-    direct->text[0] = '\0';
-    const int32_t rc = direct->compute(direct->frame);
-    tn__floating_keep(&floating);
-    if (rc != TN_OK)
-      return tn__node_fail(step->node, tn__planned_fail(step->call[train], rc));
-  }
-  return TN_OK;
+/* Runs a step, as a direct call of its kernel if it has one. */
+static tn_code run_plain_step(tn__step *step, uint32_t train, tn__token *token,
+                              const tn__floating *floating) {
+  const tn__direct_call *direct = &step->direct[train];
+  if (!direct->compute) return run_step(step, train, token);
+  direct->text[0] = '\0';
+  const int32_t rc = direct->compute(direct->frame);
+  tn__floating_keep(floating);
+  if (rc == TN_OK) return TN_OK;
+  return tn__node_fail(step->node, tn__planned_fail(step->call[train], rc));
 }
 
-/* ------------------------------------------------------------------- spans */
+/* ------------------------------------------------------------------- traces */
 
 static size_t append_step_name(const tn__step *step, char *to, size_t room) {
   const bool gradient = step->node->kind == TN__NODE_BACKWARD;
@@ -134,28 +128,64 @@ static void write_span_name(const tn__step *step, char *to, size_t room) {
   }
 }
 
-/* Runs steps with a span for each, within that of the job. */
-static tn_code run_steps_with_spans(const tn_program *p, uint32_t first,
-                                    uint32_t n, uint32_t train,
-                                    tn__token *token) {
-  tn__engine *engine = p->env->engine;
+/* Runs a step with a span for it, within that of the job. */
+static tn_code run_traced_step(tn__step *step, uint32_t train, tn__token *token,
+                               const tn__floating *floating) {
+  tn__engine *engine = step->program->env->engine;
   char name[512];
-  for (uint32_t i = first; i < first + n; ++i) {
-    const tn__step *step = p->steps[i];
-    const uint64_t begin = tn__trace_begin(engine);
-    const tn_code rc = run_steps(p, i, 1, train, token);
-    if (begin != 0 && step->kind != TN__STEP_NOTHING) {
-      write_span_name(step, name, sizeof name);
-      tn__trace_part(engine, name, begin);
-    }
-    if (rc != TN_OK) return rc;
+  const uint64_t begin = tn__trace_begin(engine);
+  const tn_code rc = run_plain_step(step, train, token, floating);
+  if (begin != 0 && step->kind != TN__STEP_NOTHING) {
+    write_span_name(step, name, sizeof name);
+    tn__trace_part(engine, name, begin);
+  }
+  return rc;
+}
+
+/* --------------------------------------------------------------- recordings */
+
+/* Enqueues a step that a device records. *changes is the address of its values
+ * that change between runs, and moves past them; NULL: no step has any. */
+static tn_code record_step(tn__step *step, uint32_t train, tn__token *token,
+                           const char **changes) {
+  const tn__planned *call =
+      step->kind == TN__STEP_CALL ? step->call[train] : NULL;
+  const tn_code rc =
+      call ? tn__planned_record(call, token, *changes ? *changes : "")
+           : step->run(step, train, token);
+  if (rc != TN_OK) return tn__node_fail(step->node, rc);
+  if (*changes && call) *changes += tn__planned_change_bytes(call);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- ranges */
+
+typedef enum issue_mode { PLAIN, TRACED, RECORDED } issue_mode;
+
+/* Issues the steps of a range in order: the only loop over the steps of a run.
+ */
+static tn_code issue_steps(const tn__step_range *range, issue_mode mode,
+                           const char *changes, tn__token *token) {
+  const tn__floating floating = tn__floating_get();
+  tn__step **steps = range->program->steps + range->first;
+  const uint32_t train = range->train;
+  for (uint32_t i = 0; i < range->n; ++i) {
+    if (mode == PLAIN)
+      TN__TRY(run_plain_step(steps[i], train, token, &floating));
+    else if (mode == TRACED)
+      TN__TRY(run_traced_step(steps[i], train, token, &floating));
+    else
+      TN__TRY(record_step(steps[i], train, token, &changes));
   }
   return TN_OK;
 }
 
-tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
-                      uint32_t train, tn__token *token) {
-  return tn__trace_begin(p->env->engine) == 0
-             ? run_steps(p, first, n, train, token)
-             : run_steps_with_spans(p, first, n, train, token);
+tn_code tn__range_run(const tn__step_range *range, tn__token *token) {
+  const bool is_traced = tn__trace_begin(range->program->env->engine) != 0;
+  return issue_steps(range, is_traced ? TRACED : PLAIN, NULL, token);
+}
+
+tn_code tn__range_record(const tn__step_range *range, const char *changes,
+                         tn__token *token) {
+  return issue_steps(range, RECORDED, changes, token);
 }

@@ -4,7 +4,7 @@
  * operands that its requested outputs need. So only the uses of its outputs in
  * the whole graph decide whether the operands suffice.
  */
-#include "graph.h"
+#include "gradient.h"
 
 /* A BACKWARD node `back`, and the call `of` that it differentiates. */
 typedef struct gradient_call {

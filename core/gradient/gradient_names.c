@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph.h"
+#include "gradient.h"
 
 static const char suffix[] = TN__GRADIENT_SUFFIX;
 

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "gradient_rule.h"
-#include "graph.h"
 
 /* ------------------------------------------------------------------- tables */
 

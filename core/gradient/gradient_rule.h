@@ -11,7 +11,7 @@
 #ifndef TENON_RULE_H_
 #define TENON_RULE_H_
 
-#include "graph.h"
+#include "gradient.h"
 
 /* The request for the gradients of one node's inputs. A list "per output" or
  * "per input" has one item for each output or input of the node. */

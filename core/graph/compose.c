@@ -297,13 +297,13 @@ static tn_code replace_variable(const tn_graph *graph, const tn_graph *other,
   return TN_OK;
 }
 
-/* Maps each variable of `other` to the variable of `graph` with the same name,
- * if there is one. */
-static void map_common_variables(const tn_graph *graph, const tn_graph *other,
-                                 tn_entry *map) {
-  for (uint32_t i = 0; i < tn__n_nodes(other); ++i) {
-    const tn__node *node = tn__node_at(other, i);
-    const tn__node *same = tn__map_get(&graph->names, node->name);
+/* For each variable of `from`, sets its item of the map to the variable of `to`
+ * with the same name, if there is one. */
+static void map_variables_by_name(const tn_graph *from, const tn_graph *to,
+                                  tn_entry *map) {
+  for (uint32_t i = 0; i < tn__n_nodes(from); ++i) {
+    const tn__node *node = tn__node_at(from, i);
+    const tn__node *same = tn__map_get(&to->names, node->name);
     if (node->kind == TN__NODE_VARIABLE && same &&
         same->kind == TN__NODE_VARIABLE && tn__entry_is_none(map[node->first]))
       map[node->first] = (tn_entry){same->id, 0};
@@ -322,7 +322,7 @@ tn_code tn__graph_compose(tn_graph *graph, const tn_graph *other,
   for (size_t i = 0; rc == TN_OK && i < n; ++i)
     rc = replace_variable(graph, other, names[i], entries[i], map);
   if (rc == TN_OK) {
-    map_common_variables(graph, other, map);
+    map_variables_by_name(other, graph, map);
     rc = tn__graph_paste(graph, other, NULL, NULL, map);
   }
   for (size_t i = 0; rc == TN_OK && i < other->n_heads; ++i)

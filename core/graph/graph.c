@@ -444,7 +444,7 @@ tn_code tn__node_fail(const tn__node *node, tn_code code) {
                   node->op->name, why);
 }
 
-bool tn__node_is_named_gradient(const tn__node *node) {
+bool tn__node_is_variable_gradient(const tn__node *node) {
   static const char suffix[] = TN__GRADIENT_SUFFIX;
   const size_t n = strlen(node->name), m = sizeof suffix - 1;
   return node->kind == TN__NODE_COPY && (node->flags & TN__NODE_GRADIENT) &&
@@ -454,7 +454,7 @@ bool tn__node_is_named_gradient(const tn__node *node) {
 const char *tn__entry_text(const tn_graph *graph, tn_entry entry, char *to) {
   const tn__node *node = tn__node_at(graph, entry.node);
   const tn_arg *arg = tn__node_output(node, entry.index);
-  if (node->kind == TN__NODE_VARIABLE || tn__node_is_named_gradient(node))
+  if (node->kind == TN__NODE_VARIABLE || tn__node_is_variable_gradient(node))
     (void)snprintf(to, TN__ENTRY_TEXT, "%s", node->name);
   else if (arg && node->n_out == node->desc->n_outputs)
     (void)snprintf(to, TN__ENTRY_TEXT, "%s_%s", node->name,

@@ -1,32 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph.h: graphs of operators, the passes over them, and programs. The folder
- * uses everything but core/runtime, core/tape and core/exchange. First come the
- * functions that implement tenon/graph.h; the files of this folder share the
- * rest.
+ * graph.h: graphs of operators. First come the functions that implement
+ * tenon/graph.h; the files of this folder and of those above it share the rest.
  *
  * files:
- *   graph.c            nodes, their lifetime, their names
- *   graph_call.c       adds calls: inputs by position or name, variables
- *   compose.c          graphs in graphs: embed, loop, compose
- *   copy_nodes.c       copies nodes of one graph into another, flat or not
- *   graph_copy.c       copies whole graphs; pass "flatten"
- *   attr.c             attributes and scopes
- *   graph_query.c      finds nodes, lists variables and children
- *   order.c            the nodes that some entries need, depth first
- *   element_reads.c    variables of which heads read elements
- *   json_*.c           to and from JSON (json.h)
- *   graph_infer.c      pass "infer": shapes and types; infer_*.c (facts.h)
- *   gradient_pass.c    pass "gradient"; gradient_rule*.c (gradient_rule.h)
- *   gradient_names.c   the same with names of entries
- *   placement.c        devices of nodes, copies between devices
- *   program_bind.c     makes a program of a graph (program.h has its stations)
- *   program.c          lifetime and runs; partial_run.c runs step by step
- *   dynamic_params.c   parameters that change between runs
- *   program_inspect.c  bytes of a program; its steps as a table and as JSON
- *   program_reshape.c  the same program for other shapes
- *   passes.c           lists of passes, built-in and of plugins (passes.h)
- *   rewrite.c          the functions that a plugin's pass calls
- *   reorder.c          orders and checks the nodes after a pass
+ *   graph.c          nodes, their lifetime, their names
+ *   graph_call.c     adds calls: inputs by position or name, variables
+ *   compose.c        graphs in graphs: embed, loop, compose
+ *   copy_nodes.c     copies nodes of one graph into another, flat or not
+ *   graph_copy.c     copies whole graphs; pass "flatten"
+ *   attr.c           attributes and scopes
+ *   graph_query.c    finds nodes, lists variables and children
+ *   order.c          the nodes that some entries need, depth first
+ *   element_reads.c  variables of which heads read elements
+ *   graph_infer.c    pass "infer": shapes and types; infer_*.c (facts.h)
  */
 #ifndef TENON_CORE_GRAPH_H_
 #define TENON_CORE_GRAPH_H_
@@ -174,10 +160,10 @@ uint32_t tn__node_count_visible(const tn__node *node);
  * and nothing else changes. So the node has no states, and no kernel of its
  * operators draws random numbers. */
 bool tn__node_is_repeatable(const tn__node *node);
-/* Tests whether the node is a gradient with the name of its variable and the
+/* Tests whether the node is the gradient of a variable, with its name and the
  * suffix, like "x@GRAD". */
 #define TN__GRADIENT_SUFFIX "@GRAD"
-bool tn__node_is_named_gradient(const tn__node *node);
+bool tn__node_is_variable_gradient(const tn__node *node);
 /* The params struct that kernels and rules read, or NULL. */
 const void *tn__node_struct(const tn__node *node);
 
@@ -276,7 +262,7 @@ tn_code tn__graph_paste(tn_graph *to, const tn_graph *from,
 /* Copies all nodes of `from`, and replaces each GRAPH node by the inner nodes
  * that its heads need. A copy of an inner node is named "<node>/<name>" and
  * inherits the attributes of the GRAPH node. Step graphs of loops are copied
- * unchanged. */
+ * unchanged. The map is that of tn__graph_paste. */
 tn_code tn__graph_paste_flat(tn_graph *to, const tn_graph *from, tn_entry *map);
 /* Creates a map for tn__graph_paste in which every item is TN_ENTRY_NONE; NULL
  * without memory. The caller frees it with the environment's allocator. */
@@ -322,14 +308,6 @@ tn_code tn__inner_list_reads(const tn__node *node, bool **out);
  * or LOOP, `inside` is the list of tn__inner_list_reads. */
 bool tn__node_reads_input(const tn__node *node, const bool *inside, uint32_t i);
 
-/* json_*.c: writes the graph as JSON; if `inferred` is true, with the shapes
- * and types, as tn_graph_inferred_json. */
-tn_code tn__graph_json(const tn_graph *graph, bool inferred, tn_text **out);
-tn_code tn__graph_parse(tn__caller *caller, const char *json, size_t bytes,
-                        tn_graph **out);
-tn_code tn__graph_save(const tn_graph *graph, const char *path);
-tn_code tn__graph_load(tn__caller *caller, const char *path, tn_graph **out);
-
 /* ------------------------------------------------------------------ order.c */
 
 /* A list of the nodes that heads need, each after the nodes that it reads.
@@ -374,76 +352,11 @@ static inline const tn_sig *tn__entry_sig(const tn_graph *graph,
   return &graph->sigs[tn__entry_id(graph, entry)];
 }
 
-/* ---------------------------------------------------------- gradient_pass.c */
-
-enum {
-  TN__GRADIENT_COMPAT = 1u << 0,  /* as in MXNet 0.12: GRD-05 to GRD-08 */
-  TN__GRADIENT_INFERRED = 1u << 1 /* all facts that heads need are inferred */
-};
-
-/* Pass "gradient": adds the nodes that compute gradients, as tn_graph_gradient.
- * If `optional` is true, a gradient that depends on no head becomes
- * TN_ENTRY_NONE; otherwise it is zeros or a failure. Two results may be the
- * same entry, and a result may be one of `weights`; a caller that needs
- * separate entries copies them. With TN__GRADIENT_COMPAT the second of two
- * equal results is a COPY. */
-typedef struct tn__gradient_spec {
-  tn_gradient_query query;
-  uint32_t flags; /* TN__GRADIENT_* */
-  uint32_t optional;
-} tn__gradient_spec;
-tn_code tn__graph_gradient(tn_graph *graph, const tn__gradient_spec *spec,
-                           tn_entry *out);
-
-/* gradient_names.c */
-tn_code tn__graph_backward(tn_graph *graph, const tn_gradient_names *what);
-
-/* gradient_check.c: checks all BACKWARD nodes of a graph. Fails with TN_INVALID
- * if an operand is not an operand of the forward call, or if a used gradient
- * needs an operand that is missing, which its kernel would read. */
-tn_code tn__gradients_check(const tn_graph *graph);
-
 /* ------------------------------------------------------------- graph_copy.c */
 
 /* Pass "flatten": makes a new graph in which the inner nodes replace each GRAPH
  * node, except within the steps of loops. Nodes and variables keep their names,
  * also unused variables. */
 tn_code tn__graph_flatten(const tn_graph *graph, tn_graph **out);
-
-/* ---------------------------------------------------------------- passes.c */
-
-tn_code tn__graph_apply(const tn_graph *graph, const char *const *passes,
-                        size_t n, tn_graph **out);
-tn_code tn__pass_at(tn__registry *registry, size_t index, tn_pass_info *out);
-/* The table of the extension TN_PASS_EXTENSION for plugins (rewrite.c). */
-extern const tn_passes tn__passes_table;
-
-/* ------------------------------------------------ program_bind.c, program.c */
-
-tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
-                         tn_program **out);
-void tn__program_release(tn_program *p); /* NULL is allowed */
-const tn__env *tn__program_env(const tn_program *p);
-/* Tests whether a function that monitors the program is running now. */
-bool tn__program_is_watched(const tn_program *p);
-tn_code tn__program_forward(tn_program *p, uint32_t flags);
-tn_code tn__program_backward(tn_program *p, tn_array *const *weights, size_t n);
-tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,
-                          tn_array **out);
-tn_code tn__program_output(const tn_program *p, size_t index, tn_array **out);
-tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
-                                 size_t *left);
-tn_code tn__program_set(tn_program *p, const char *node, const tn_value *value);
-tn_code tn__program_monitor(tn_program *p, tn_monitor_fn *fn, void *ctx);
-tn_code tn__program_reshape(tn_program *p, const tn_known *known, size_t n,
-                            tn_program **out);
-void tn__program_stats(const tn_program *p, tn_program_stats *out);
-tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out);
-tn_code tn__program_json(const tn_program *p, tn_text **out);
-/* capture.c */
-tn_code tn__program_captured(tn_program *p, uint32_t part, tn_text **why);
-/* Adds a line for the forward and the backward part to a table of steps, if the
- * program records runs on a device. */
-void tn__capture_print(const tn_program *p, tn__buf *out);
 
 #endif /* TENON_CORE_GRAPH_H_ */

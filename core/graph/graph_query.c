@@ -61,7 +61,7 @@ tn_code tn__graph_find(const tn_graph *graph, const char *name, tn_entry *out) {
   const tn__node *node = tn__map_get(&graph->names, name);
   *out = node ? (tn_entry){node->id, 0} : TN_ENTRY_NONE;
   if (node &&
-      (node->kind == TN__NODE_VARIABLE || tn__node_is_named_gradient(node)))
+      (node->kind == TN__NODE_VARIABLE || tn__node_is_variable_gradient(node)))
     return TN_OK;
   if (find_output(graph, name, out)) return TN_OK;
   *out = TN_ENTRY_NONE;

@@ -15,6 +15,14 @@
 #include "files.h"
 #include "graph.h"
 
+/* Writes the graph as JSON; if `inferred` is true, with the shapes and types,
+ * as tn_graph_inferred_json. */
+tn_code tn__graph_json(const tn_graph *graph, bool inferred, tn_text **out);
+tn_code tn__graph_parse(tn__caller *caller, const char *json, size_t bytes,
+                        tn_graph **out);
+tn_code tn__graph_save(const tn_graph *graph, const char *path);
+tn_code tn__graph_load(tn__caller *caller, const char *path, tn_graph **out);
+
 enum {
   TN__JSON_VERSION = 1,
   TN__JSON_DEPTH = 32 /* maximal depth of nested graphs; the outermost graph

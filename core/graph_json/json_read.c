@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * json_read.c: reads JSON into a graph. Files are not trusted: the text is read
- * once from the begin, nodes may refer only to earlier nodes, the depth of
+ * once from start to end, nodes may refer only to earlier nodes, the depth of
  * nested graphs is bounded, and memory is proportional to the text. After the
  * first name that the registry does not have, reading continues without making
  * nodes, so that one message has all missing names (json_missing.c).
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gradient.h"
 #include "json.h"
 
 /* ---------------------------------------------------------------- messages */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * passes.h: passes by name, and the graphs that they rewrite. Used inside of
- * core/passes and core/bind, except the table of tenon/draft/pass.h.
+ * core/passes and core/program_bind, except the table of tenon/draft/pass.h.
  *
  * files:
  *   passes.c      finds, checks and runs the passes of a list of names
- *   rewrite.c     the functions of tenon/draft/pass.h; a run of a plugin's pass
+ *   rewrite.c     the functions of tenon/draft/pass.h; runs a plugin's pass
  *   reorder.c     makes a valid graph of the result, or a message
  *   pass_inner.c  the same for the graphs of nodes
  *
@@ -17,6 +17,14 @@
 #define TENON_GRAPH_PASSES_H_
 
 #include "graph.h"
+
+/* ------------------------------------------------------------------ public */
+
+tn_code tn__graph_apply(const tn_graph *graph, const char *const *passes,
+                        size_t n, tn_graph **out);
+tn_code tn__pass_at(tn__registry *registry, size_t index, tn_pass_info *out);
+/* The table of the extension TN_PASS_EXTENSION for plugins (rewrite.c). */
+extern const tn_passes tn__passes_table;
 
 /* -------------------------------------------------------------------- lists */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "facts.h"
+#include "gradient.h"
 #include "passes.h"
 
 /* ------------------------------------------------------------------- order */

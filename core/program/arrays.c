@@ -289,7 +289,7 @@ tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot) {
   return TN_OK;
 }
 
-void tn__step_describe(tn__step *step, uint32_t train) {
+void tn__step_fill_info(tn__step *step, uint32_t train) {
   tn__planned_describe(step->call[train], &step->info);
   for (uint32_t k = 0; k < step->n_parts; ++k)
     if (step->parts[k]->info.workspace > step->info.workspace)
@@ -302,7 +302,7 @@ tn_code tn__steps_choose(tn_program *p) {
     if (step->kind != TN__STEP_CALL) continue;
     const uint32_t train = i >= p->n_forward || p->n_forward < p->n_steps;
     TN__TRY(tn__step_plan(step, train, &step->call[train]));
-    tn__step_describe(step, train);
+    tn__step_fill_info(step, train);
   }
   return TN_OK;
 }

@@ -104,8 +104,8 @@ static tn_code check_step(const tn__step *step) {
 }
 
 tn_code tn__device_steps_check(tn_program *p) {
-  for (uint32_t i = 0; i < p->n_devices; ++i)
-    p->queued |= p->devices[i]->compute != NULL;
+  for (uint32_t i = 0; i < p->placement.n_devices; ++i)
+    p->queued |= p->placement.devices[i]->compute != NULL;
   for (uint32_t i = 0; p->queued && i < p->n_steps; ++i)
     if (tn__step_queue(p->steps[i])) TN__TRY(check_step(p->steps[i]));
   return TN_OK;

@@ -32,8 +32,8 @@ typedef struct growing_run {
 
 /* Tests whether the program writes heads into the arrays of arguments. */
 static bool has_late_heads(const tn_program *p) {
-  for (uint32_t i = 0; i < p->n_heads; ++i)
-    if (p->late[i]) return true;
+  for (uint32_t i = 0; i < p->heads.n; ++i)
+    if (p->heads.late[i]) return true;
   return false;
 }
 
@@ -114,9 +114,10 @@ static const char *explain_unfused_call(const tn__step *step) {
 
 static bool overlaps_shifted_argument(const tn_program *p,
                                       const tn_array *array) {
-  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i)
+  for (uint32_t i = 0; i < p->arguments.n + p->arguments.n_states; ++i)
     if (tn__arrays_overlap(
-            array, p->values[tn__entry_id(p->graph, p->arguments[i])].array) ==
+            array,
+            p->values[tn__entry_id(p->graph, p->arguments.v[i])].array) ==
         TN__OVERLAP)
       return true;
   return false;
@@ -125,9 +126,10 @@ static bool overlaps_shifted_argument(const tn_program *p,
 /* Tests whether a step writes into an argument with another offset than it
  * reads. A tile would then overwrite elements that later tiles read. */
 static bool overwrites_part(const tn_program *p, const tn__step *step) {
-  for (uint32_t i = 0; i < p->n_heads; ++i) {
-    const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
-    if (p->late[i] && tn__entry_is_listed(step->out, step->n_out, entry) &&
+  for (uint32_t i = 0; i < p->heads.n; ++i) {
+    const uint32_t entry = tn__entry_id(p->graph, p->heads.v[i]);
+    if (p->heads.late[i] &&
+        tn__entry_is_listed(step->out, step->n_out, entry) &&
         overlaps_shifted_argument(p, p->values[entry].array))
       return true;
   }

@@ -66,9 +66,9 @@ static tn__step *find_first_call(const tn_program *p, const tn__step *second) {
   return find_input_writer(p, second, TN__NODE_CALL);
 }
 
-/* Finds, for a step `second` that is the gradient of a call, the gradient of
- * the preceding call: `second` reads the gradient of the first output of that
- * call. Returns NULL if there is none. */
+/* `second` is the gradient step of a call. Finds the gradient step of the call
+ * that reads the result of that call. It runs before `second`, and writes the
+ * gradient that `second` reads. Returns NULL if there is none. */
 static tn__step *find_first_gradient(const tn_program *p,
                                      const tn__step *second) {
   tn__step *first = find_input_writer(p, second, TN__NODE_BACKWARD);
@@ -100,8 +100,9 @@ static bool is_better_fused(const tn__step *first) {
 /* Tests whether the step writes into the array of an argument, so that it must
  * follow all readers of the argument. */
 static bool must_be_late(const tn_program *p, const tn__step *step) {
-  for (uint32_t i = 0; i < p->n_heads; ++i)
-    if (p->late[i] && tn__entry_id(p->graph, p->heads[i]) == step->out[0])
+  for (uint32_t i = 0; i < p->heads.n; ++i)
+    if (p->heads.late[i] &&
+        tn__entry_id(p->graph, p->heads.v[i]) == step->out[0])
       return true;
   return false;
 }
@@ -272,7 +273,7 @@ static tn_code plan_step(step_pair *c) {
     return tn__fail(TN_UNSUPPORTED,
                     "the gradient of both reads something else");
   TN__TRY(tn__step_plan(c->step, train, &c->step->call[train]));
-  tn__step_describe(c->step, train);
+  tn__step_fill_info(c->step, train);
   return TN_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * program.h: a program, which is a graph that is ready to run. The folders
- * core/program, core/execution and core/bind share it.
+ * core/program, core/execution and core/program_bind share it.
  *
  * program_bind.c goes through these stations, each a function of its file:
  *
@@ -22,6 +22,7 @@
  *
  *   program.c          lifetime, runs, queries
  *   segments.c         steps as jobs of one schedule, or as operations
+ *                      (segments.h)
  *   sequence.c         pushes them
  *   device_steps.c     steps on devices with queues
  *   capture.c          runs that a device records and launches again
@@ -137,21 +138,58 @@ typedef struct tn__visible_arrays {
   uint32_t n;
 } tn__visible_arrays;
 
-struct tn_program {
-  tn__caller *caller;
-  const tn__env *env;      /* kept alive */
-  _Atomic int32_t n_holds; /* number of holds on the program: one of its owner,
-                              one of each schedule */
-  tn__device *device;      /* the default device */
-  tn__device **devices;    /* all devices of the program, by the planner's
-                              numbers */
+/* The arguments of a program: variables of the user's graph. */
+typedef struct tn__arguments {
+  tn_entry *v; /* arguments, then states */
+  uint32_t n;  /* without the states */
+  uint32_t n_states;
+} tn__arguments;
+
+/* The heads of a program. */
+typedef struct tn__heads {
+  tn_entry *v;
+  uint32_t n;
+  uint8_t *lent; /* for each head: true if the user passed its array */
+  uint8_t *late; /* for each head: true if the program writes it into the array
+                    of an argument, so after all readers of the argument */
+} tn__heads;
+
+/* The gradients that a backward run computes, and those that it needs. */
+typedef struct tn__gradients {
+  tn_entry *v;       /* for each argument and state; TN_ENTRY_NONE: none */
+  tn_entry *weights; /* for each head: the variable of its output gradient;
+                        TN_ENTRY_NONE: none */
+  uint8_t *losses;   /* for each head: tn__loss */
+} tn__gradients;
+
+/* The devices of a program. */
+typedef struct tn__placement {
+  tn__device *device;   /* the default device */
+  tn__device **devices; /* all devices, by the planner's numbers */
   uint32_t n_devices;
   /* for each node of the graph its device; NULL: all are on the default device.
    * A copy between devices may follow its reader in the list of nodes, so use
    * the order of tn__order_make */
   tn__device **where;
+} tn__placement;
+
+/* The memory of a program. */
+typedef struct tn__memory {
+  tn__memory_plan plan;
+  tn__block **pools; /* plan.n_pools, retained; NULL for an empty one */
+  tn__vec rooms;     /* of tn__block *: workspaces that are not in the plan */
+  bool planned;      /* `plan` exists */
+  bool least;        /* no other choice of recomputed steps needs less memory */
+  bool wide;         /* the plan adds no waits between steps */
+} tn__memory;
+
+struct tn_program {
+  tn__caller *caller;
+  const tn__env *env;      /* kept alive */
+  _Atomic int32_t n_holds; /* number of holds on the program: one of its owner,
+                              one of each schedule */
+  tn__placement placement;
   tn__vec shapes;   /* of tn_array *: see tn__arrays_make */
-  tn__vec rooms;    /* of tn__block *: workspaces that are not in the plan */
   bool queued;      /* at least one of its devices has queues */
   bool settled;     /* its owner has released it and waited for all runs */
   tn_graph *graph;  /* owned */
@@ -163,23 +201,10 @@ struct tn_program {
   uint32_t n_forward; /* steps; the others are backward */
   tn__step **steps;
   uint32_t n_steps;
-  tn_entry *heads;
-  tn_entry *weights; /* variables for the output gradients, or NULL */
-  uint8_t *losses;   /* n_heads: tn__loss */
-  uint8_t *lent;     /* n_heads: the user passed its array */
-  uint8_t *late;     /* for each head: true if the program writes it into the
-                        array of an argument, so after all readers of the
-                        argument */
-  uint32_t n_heads;
-  uint32_t n_arguments; /* arguments, then states */
-  uint32_t n_states;
-  tn_entry *arguments;
-  tn_entry *gradients; /* n_arguments; TN_ENTRY_NONE: none */
-  tn__block **pools;   /* plan.n_pools, retained; NULL for an empty one */
-  tn__memory_plan plan;
-  bool planned;
-  bool least; /* no other choice of recomputed steps needs less memory */
-  bool wide;  /* the plan adds no waits between steps */
+  tn__arguments arguments;
+  tn__heads heads;
+  tn__gradients gradients;
+  tn__memory memory;
   tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
   tn__sequence backward;
   tn__sequence single[3]; /* one sequence for each of forward[2] and the
@@ -200,7 +225,7 @@ struct tn_program {
   uint32_t n_signals;
 };
 
-enum { /* tn__loss of a head */
+enum { /* tn__loss of a head: tn__gradients.losses */
        TN__LOSS_NOT = 0,
        TN__LOSS = 1,     /* the head is a loss: its output gradient is ones if
                             the user passes none */
@@ -218,7 +243,7 @@ static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
 tn_code tn__placement_label(tn_program *p);
 /* The device of a node. */
 static inline tn__device *tn__node_device(const tn_program *p, uint32_t node) {
-  return p->where ? p->where[node] : p->device;
+  return p->placement.where ? p->placement.where[node] : p->placement.device;
 }
 /* The planner's number of a device. */
 int32_t tn__device_number(const tn_program *p, const tn__device *device);
@@ -262,7 +287,7 @@ tn_code tn__steps_recompute(tn_program *p, const tn_bind *how);
 tn_code tn__steps_pair(tn_program *p);
 /* Fills step->info with the properties of the step's call. A monitored run of
  * the parts uses the same workspace. */
-void tn__step_describe(tn__step *step, uint32_t train);
+void tn__step_fill_info(tn__step *step, uint32_t train);
 /* Replaces each run of elementwise calls by one fused step. */
 tn_code tn__steps_fuse(tn_program *p);
 /* Returns the place of an entry in the memory plan; NULL if the plan does not
@@ -270,7 +295,7 @@ tn_code tn__steps_fuse(tn_program *p);
 static inline const tn__plan_place *tn__plan_place_of(const tn_program *p,
                                                       uint32_t entry) {
   const uint32_t place = p->values[entry].place;
-  return place == TN_NONE ? NULL : &p->plan.places[place];
+  return place == TN_NONE ? NULL : &p->memory.plan.places[place];
 }
 /* alias.c: returns the input of a forward or BACKWARD call that output `i`
  * equals, so that the plan may put both into one place; TN_NONE: none. */
@@ -297,13 +322,30 @@ tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out);
 tn_code tn__program_alloc_memory(tn_program *p, const tn_bind *how);
 /* Sets step->run and the data that it needs. */
 void tn__step_set_run(tn__step *step);
+/* Steps [first, first + n) of a program in one kind of run. All runs issue
+ * their steps as ranges: a job of a schedule, an operation on a queue, a
+ * recording, a run that stops on the way. */
+typedef struct tn__step_range {
+  tn_program *program;
+  uint32_t first;
+  uint32_t n;
+  uint32_t train; /* 1: with TN_CALL_TRAIN */
+} tn__step_range;
+static inline tn__step_range tn__range_forward(tn_program *p, uint32_t train) {
+  return (tn__step_range){p, 0, p->n_forward, train};
+}
+static inline tn__step_range tn__range_backward(tn_program *p) {
+  return (tn__step_range){p, p->n_forward, p->n_steps - p->n_forward, 1};
+}
 /* Runs steps in order on the calling thread, without the engine. */
-tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
-                      uint32_t train, tn__token *token);
-/* Makes a sequence of `n` steps as one schedule; as operations if a device has
+tn_code tn__range_run(const tn__step_range *range, tn__token *token);
+/* Enqueues steps while a device records. `changes` is the address, on the
+ * device, of the values that change between runs; NULL: there are none. */
+tn_code tn__range_record(const tn__step_range *range, const char *changes,
+                         tn__token *token);
+/* Makes a sequence of the steps as one schedule; as operations if a device has
  * queues, because schedules do not support queues. */
-tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
-                          uint32_t n, uint32_t train);
+tn_code tn__sequence_make(tn__sequence *sequence, const tn__step_range *range);
 
 tn_code tn__sequence_push(const tn_program *p, const tn__sequence *sequence);
 /* Pushes a part of a sequence: its operations that begin a run, then those of
@@ -323,24 +365,21 @@ tn_code tn__device_steps_check(tn_program *p);
 tn_code tn__device_steps_copy(const tn__step *step, uint32_t train,
                               tn__token *token);
 
-/* capture.c: pushes one run of a sequence, steps [first, first + n), for a user
- * who wants recorded runs (tn_bind.flags). The first run goes step by step. The
- * second one records, unless there is a reason against it. Later ones launch
- * the recording. */
-tn_code tn__capture_push(tn_program *p, tn__sequence *sequence, uint32_t first,
-                         uint32_t n, uint32_t train);
+/* capture.c: pushes one run of a sequence. If tn_bind.flags asks for recorded
+ * runs, the first run goes step by step, the second one records, unless there
+ * is a reason against it, and later ones launch the recording. */
+tn_code tn__capture_push(tn__sequence *sequence, const tn__step_range *range);
 /* The caller pushes nothing any more. */
 void tn__capture_stop(const tn__sequence *sequence);
 /* Frees the recording; no run is pending. */
 void tn__capture_free(tn__sequence *sequence);
 
-/* Lists the accesses of `n` steps together, as those of one job. The caller
+/* Lists the accesses of the steps together, as those of one job. The caller
  * frees *access. */
-tn_code tn__part_list_uses(tn_program *p, uint32_t first, uint32_t n,
-                           uint32_t train, tn__access **access,
+tn_code tn__part_list_uses(const tn__step_range *range, tn__access **access,
                            uint32_t *n_access);
 /* Runs steps on the calling thread, ordered by the program's turn. */
-tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n, uint32_t train);
+tn_code tn__part_run(const tn__step_range *range);
 /* Plans the calls for a kind of run that is new for the program. */
 tn_code tn__calls_complete(tn_program *p, uint32_t train);
 /* Copies the parameters that tn__program_set has changed in `from`, a program

@@ -229,7 +229,7 @@ static tn_code set_entry_memory(tn_program *p, uint32_t entry) {
   }
   if (place->alias >= 0)
     return share_memory(p, entry, p->steps[value->step]->in[place->alias]);
-  const tn__plan_storage *storage = &p->plan.storages[place->storage];
+  const tn__plan_storage *storage = &p->memory.plan.storages[place->storage];
   if (value->array->block->bytes == 0) return TN_OK;
   tn__block *pool = tn__pool_of(p, storage->device);
   tn__block_borrow(value->array->block, (char *)pool->data + storage->offset,
@@ -239,13 +239,13 @@ static tn_code set_entry_memory(tn_program *p, uint32_t entry) {
 
 int32_t tn__device_number(const tn_program *p, const tn__device *device) {
   int32_t i = 0;
-  while (p->devices[i] != device) ++i;
+  while (p->placement.devices[i] != device) ++i;
   return i;
 }
 
 tn__block *tn__pool_of(const tn_program *p, int32_t device) {
-  for (size_t i = 0; i < p->plan.n_pools; ++i)
-    if (p->plan.pools[i].device == device) return p->pools[i];
+  for (size_t i = 0; i < p->memory.plan.n_pools; ++i)
+    if (p->memory.plan.pools[i].device == device) return p->memory.pools[i];
   return NULL;
 }
 
@@ -255,11 +255,13 @@ tn__block *tn__pool_of(const tn_program *p, int32_t device) {
 static tn__block *find_shared_pool(const tn_program *p, const tn_bind *how,
                                    size_t i) {
   const tn_program *other = how->shared;
-  const tn__device *device = p->devices[p->plan.pools[i].device];
+  const tn__device *device =
+      p->placement.devices[p->memory.plan.pools[i].device];
   if (!other || other->env != p->env) return NULL;
-  for (size_t k = 0; k < other->plan.n_pools; ++k) {
-    tn__block *pool = other->pools[k];
-    if (pool && pool->device == device && pool->bytes >= p->plan.pools[i].bytes)
+  for (size_t k = 0; k < other->memory.plan.n_pools; ++k) {
+    tn__block *pool = other->memory.pools[k];
+    if (pool && pool->device == device &&
+        pool->bytes >= p->memory.plan.pools[i].bytes)
       return pool;
   }
   return NULL;
@@ -274,19 +276,21 @@ static tn_code fail_pool(const tn_program *p, const tn_bind *how, tn_code rc) {
 }
 
 static tn_code acquire_pools(tn_program *p, const tn_bind *how) {
-  p->pools =
-      tn__arena_alloc(&p->arena, (p->plan.n_pools + 1) * sizeof(tn__block *));
-  if (!p->pools) return tn__fail_memory(p->plan.n_pools, "a memory plan");
-  for (size_t i = 0; i < p->plan.n_pools; ++i) {
-    if (p->plan.pools[i].bytes == 0) continue;
+  p->memory.pools = tn__arena_alloc(
+      &p->arena, (p->memory.plan.n_pools + 1) * sizeof(tn__block *));
+  if (!p->memory.pools)
+    return tn__fail_memory(p->memory.plan.n_pools, "a memory plan");
+  for (size_t i = 0; i < p->memory.plan.n_pools; ++i) {
+    if (p->memory.plan.pools[i].bytes == 0) continue;
     tn__block *shared = find_shared_pool(p, how, i);
     if (shared) {
-      p->pools[i] = tn__block_retain(shared);
+      p->memory.pools[i] = tn__block_retain(shared);
       continue;
     }
-    TN__TRY(tn__block_create(p->devices[p->plan.pools[i].device],
-                             p->plan.pools[i].bytes, &p->pools[i]));
-    const tn_code rc = tn__block_materialise(p->pools[i]);
+    TN__TRY(
+        tn__block_create(p->placement.devices[p->memory.plan.pools[i].device],
+                         p->memory.plan.pools[i].bytes, &p->memory.pools[i]));
+    const tn_code rc = tn__block_materialise(p->memory.pools[i]);
     if (rc != TN_OK) return fail_pool(p, how, rc);
   }
   return TN_OK;
@@ -355,7 +359,7 @@ static bool has_no_read_results(const tn_program *p, const tn__step *step) {
 }
 
 static tn_code resolve_workspace(tn_program *p, tn__step *step) {
-  if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
+  if (p->memory.plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
   drop_alias_requests(p, step);
   if (has_no_read_results(p, step)) step->kind = TN__STEP_NOTHING;
   if (step->kind == TN__STEP_FUSED) return tn__fused_set_memory(step);
@@ -390,10 +394,10 @@ static tn_code finish_step_memory(tn_program *p, tn__step *step) {
 static tn_code alloc_program_memory(tn_program *p, tn__device *device,
                                     size_t bytes, void **out) {
   tn__block *room = NULL;
-  TN__TRY(tn__vec_reserve(p->env, &p->rooms, 1));
+  TN__TRY(tn__vec_reserve(p->env, &p->memory.rooms, 1));
   TN__TRY(tn__block_create(device, bytes, &room));
   tn_code rc = tn__block_materialise(room);
-  if (rc == TN_OK) rc = tn__vec_push(p->env, &p->rooms, room);
+  if (rc == TN_OK) rc = tn__vec_push(p->env, &p->memory.rooms, room);
   if (rc == TN_OK)
     *out = room->data;
   else
@@ -408,7 +412,7 @@ tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out) {
   if (bytes > step->reserved)
     return alloc_program_memory(p, step->device, bytes, out);
   const tn__block *pool = tn__pool_of(p, tn__device_number(p, step->device));
-  *out = (char *)pool->data + p->plan.workspaces[step->id];
+  *out = (char *)pool->data + p->memory.plan.workspaces[step->id];
   return TN_OK;
 }
 
@@ -417,7 +421,7 @@ static tn_code set_call_memory(tn__step *step, uint32_t train) {
   tn__planned_info info;
   void *room = NULL;
   tn__planned_deliver(step->call[train], &none);
-  tn__step_describe(step, train);
+  tn__step_fill_info(step, train);
   tn__planned_describe(step->call[train], &info);
   TN__TRY(tn__step_workspace(step, info.workspace, &room));
   return tn__planned_materialise(step->call[train], room);
@@ -449,7 +453,7 @@ void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {
 
 static tn_code check_budget(const tn_program *p) {
   const uint64_t memory = p->how.memory;
-  const size_t bytes = tn__memory_plan_bytes(&p->plan);
+  const size_t bytes = tn__memory_plan_bytes(&p->memory.plan);
   if (memory <= TN_MEMORY_MINIMAL || bytes <= memory) return TN_OK;
   return tn__fail(
       TN_OUT_OF_MEMORY,
@@ -485,9 +489,9 @@ static tn_code can_use_branches(const tn_program *p, const tn_bind *how,
  * more than the plan without them needs, or the memory that another program
  * shares. */
 static size_t get_branch_limit(const tn_program *p, const tn_bind *how) {
-  const size_t bytes = tn__memory_plan_bytes(&p->plan);
+  const size_t bytes = tn__memory_plan_bytes(&p->memory.plan);
   const size_t lent =
-      how->shared ? tn__memory_plan_bytes(&how->shared->plan) : 0;
+      how->shared ? tn__memory_plan_bytes(&how->shared->memory.plan) : 0;
   return lent >= bytes && lent > 0 ? lent : bytes + bytes / 2;
 }
 
@@ -503,9 +507,9 @@ static tn_code plan_branches(tn_program *p, const tn_bind *how,
     tn__memory_plan_deinit(&wide);
     return TN_OK;
   }
-  tn__memory_plan_deinit(&p->plan);
-  p->plan = wide;
-  p->wide = true;
+  tn__memory_plan_deinit(&p->memory.plan);
+  p->memory.plan = wide;
+  p->memory.wide = true;
   return TN_OK;
 }
 
@@ -514,23 +518,23 @@ static tn_code plan_branches(tn_program *p, const tn_bind *how,
 static bool is_pool_of_other_program(const tn_bind *how,
                                      const tn__block *pool) {
   const tn_program *other = how->shared;
-  for (size_t k = 0; other && k < other->plan.n_pools; ++k)
-    if (other->pools[k] == pool) return true;
+  for (size_t k = 0; other && k < other->memory.plan.n_pools; ++k)
+    if (other->memory.pools[k] == pool) return true;
   return false;
 }
 
 /* Zeroes the heads that are in a pool of this program, as all new arrays are
  * zero. Heads in the memory of another program keep its data. */
 static tn_code zero_heads(const tn_program *p, const tn_bind *how) {
-  for (uint32_t i = 0; i < p->n_heads; ++i) {
-    const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
+  for (uint32_t i = 0; i < p->heads.n; ++i) {
+    const uint32_t entry = tn__entry_id(p->graph, p->heads.v[i]);
     const tn__value *value = &p->values[entry];
     const tn__plan_place *place = tn__plan_place_of(p, entry);
     tn_array *zeros = NULL;
     if (!place || place->storage < 0 ||
         tn_tensor_size(&value->array->tensor) == 0)
       continue;
-    const int32_t device = p->plan.storages[place->storage].device;
+    const int32_t device = p->memory.plan.storages[place->storage].device;
     if (is_pool_of_other_program(how, tn__pool_of(p, device))) continue;
     const tn_tensor *t = &value->array->tensor;
     const tn_spec spec = {t->dtype, t->ndim, t->shape};
@@ -542,7 +546,7 @@ static tn_code zero_heads(const tn_program *p, const tn_bind *how) {
     if (rc == TN_OK)
       rc = tn__array_wait(value->array, TN__WAIT_WRITERS, TN__FOREVER);
     if (rc != TN_OK)
-      return tn__node_fail(tn__node_at(p->graph, p->heads[i].node), rc);
+      return tn__node_fail(tn__node_at(p->graph, p->heads.v[i].node), rc);
   }
   return TN_OK;
 }
@@ -555,8 +559,8 @@ tn_code tn__program_alloc_memory(tn_program *p, const tn_bind *how) {
   tn__plan_options_of(how, &options);
   tn_code rc = tn__plan_input_make(p, &net);
   if (rc == TN_OK)
-    rc = tn__memory_plan_init(&p->plan, p->env, &net.net, &options);
-  p->planned = rc == TN_OK;
+    rc = tn__memory_plan_init(&p->memory.plan, p->env, &net.net, &options);
+  p->memory.planned = rc == TN_OK;
   if (rc == TN_OK) rc = plan_branches(p, how, &net.net);
   tn__plan_input_free(p, &net);
   TN__TRY(rc);

@@ -224,7 +224,7 @@ tn_code tn__steps_recompute(tn_program *p, const tn_bind *how) {
   TN__TRY(rc);
   if (answer.n_repeats > 0) rc = apply_answer(p, &answer);
   p->stats.repeated = answer.extra;
-  p->least = answer.least;
+  p->memory.least = answer.least;
   tn__recompute_deinit(&answer);
   return rc;
 }

@@ -278,22 +278,22 @@ static tn_code add_all_waits(tn_program *p, const tn__order *order) {
  * then the inputs of the heads that overwrite arguments, then these heads. */
 static uint32_t list_forward_entries(const tn_program *p, tn_entry *list) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < p->n_heads; ++i)
-    if (!p->late[i]) list[n++] = p->heads[i];
-  for (uint32_t i = 0; i < p->n_heads; ++i) {
-    const tn__node *node = tn__node_at(p->graph, p->heads[i].node);
-    for (uint32_t k = 0; p->late[i] && k < node->n_in; ++k)
+  for (uint32_t i = 0; i < p->heads.n; ++i)
+    if (!p->heads.late[i]) list[n++] = p->heads.v[i];
+  for (uint32_t i = 0; i < p->heads.n; ++i) {
+    const tn__node *node = tn__node_at(p->graph, p->heads.v[i].node);
+    for (uint32_t k = 0; p->heads.late[i] && k < node->n_in; ++k)
       if (!tn__entry_is_none(node->in[k])) list[n++] = node->in[k];
   }
-  for (uint32_t i = 0; i < p->n_heads; ++i)
-    if (p->late[i]) list[n++] = p->heads[i];
+  for (uint32_t i = 0; i < p->heads.n; ++i)
+    if (p->heads.late[i]) list[n++] = p->heads.v[i];
   return n;
 }
 
 static size_t count_most_entries(const tn_program *p, uint32_t n_backward) {
-  size_t n = (size_t)p->n_heads + n_backward + 1;
-  for (uint32_t i = 0; i < p->n_heads; ++i)
-    if (p->late[i]) n += tn__node_at(p->graph, p->heads[i].node)->n_in;
+  size_t n = (size_t)p->heads.n + n_backward + 1;
+  for (uint32_t i = 0; i < p->heads.n; ++i)
+    if (p->heads.late[i]) n += tn__node_at(p->graph, p->heads.v[i].node)->n_in;
   return n;
 }
 

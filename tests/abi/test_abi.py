@@ -78,6 +78,14 @@ def header_cases():
             for header in HEADERS for compiler in COMPILERS]
 
 
+def wrapper_cases():
+    """tenon.hpp alone, with both compilers."""
+    return [(f"tenon.hpp stands alone for {each[0]} -std={each[2]}",
+             lambda c=each: must_compile(c, "#include <tenon/tenon.hpp>\n",
+                                         "-Wshadow", "-Wconversion"))
+            for each in COMPILERS if each[1] == "c++"]
+
+
 def number_cases():
     """check.c for every target minor, in both languages."""
     def case(compiler, minor):
@@ -171,7 +179,8 @@ def numbers_of_released_versions_do_not_change():
 
 
 if __name__ == "__main__":
-    tap.run(header_cases() + number_cases() + target_cases() + dlpack_cases() +
+    tap.run(header_cases() + wrapper_cases() + number_cases() +
+            target_cases() + dlpack_cases() +
             [every_member_of_the_header_has_a_committed_offset,
              members_of_a_minor_version_keep_their_place,
              growing_structs_begin_with_their_size,

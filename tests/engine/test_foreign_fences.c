@@ -103,7 +103,7 @@ static void push_on(stage *s, int queue, const tn__access *access, uint32_t n) {
                                      .n_access = n,
                                      .queue = s->queues[queue]});
   /* The naive engine returns the result. */
-  cr_assert(code == TN_OK || s->engine->kind == &tn__kind_naive, "%s",
+  cr_assert(code == TN_OK || tn__engine_is_naive(s->engine), "%s",
             tn_error_text());
 }
 

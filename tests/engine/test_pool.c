@@ -8,7 +8,7 @@
 
 #include "engine_state.h"
 #include "fixture.h"
-#include "pool.h"
+#include "workers.h"
 
 enum {
   SOON = 2000000 /* duration of a wait without success, in nanoseconds */

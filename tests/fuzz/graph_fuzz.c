@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "graph.h"
+#include "gradient.h"
+#include "json.h"
 #include "loading.h"
 
 static tn__env env;

@@ -20,8 +20,10 @@ import textwrap
 
 # Folders whose tests are in the suite of another.
 WITHIN = {
-    "bind": "graph", "execution": "graph", "gradient": "graph",
-    "binding": "bindings", "call": "ndarray", "files": "exchange",
+    "execution": "graph", "gradient": "graph", "program_bind": "graph",
+    "fences": "engine", "pool": "engine", "tokens": "engine",
+    "variables": "engine", "binding": "bindings", "call": "ndarray",
+    "files": "exchange",
     "graph_json": "graph", "passes": "graph", "program": "graph",
     "choice": "registry", "fields": "registry", "loading": "registry",
     "shapes": "registry",

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "graph.h"
+#include "gradient.h"
 #include "nets.h"
 
 #define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, tn_error_text())

@@ -65,7 +65,7 @@ static const char *list_gradients(void) {
   size_t at = 0;
   text[0] = '\0';
   for (uint32_t id = 0; id < tn__n_nodes(g); ++id)
-    if (tn__node_is_named_gradient(tn__node_at(g, id)))
+    if (tn__node_is_variable_gradient(tn__node_at(g, id)))
       at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", at ? " " : "",
                              tn__node_at(g, id)->name);
   return text;

@@ -454,11 +454,11 @@ Test(placement, fused_runs_end_where_the_device_changes) {
 Test(placement, no_memory_is_shared_between_devices) {
   both_sides();
   bind_placed(TN_REQ_WRITE);
-  cr_assert_eq(p->plan.n_pools, CPUS);
+  cr_assert_eq(p->memory.plan.n_pools, CPUS);
   for (uint32_t e = 0; e < p->n_values; ++e) {
     const tn__plan_place *at = tn__plan_place_of(p, e);
     if (!at || at->storage < 0) continue;
-    const tn__plan_storage *storage = &p->plan.storages[at->storage];
+    const tn__plan_storage *storage = &p->memory.plan.storages[at->storage];
     const tn__block *pool = tn__pool_of(p, storage->device);
     const tn_array *array = p->values[e].array;
     const char *data = tn__array_data(array), *begin = pool->data;
@@ -478,11 +478,12 @@ Test(placement, a_program_for_other_shapes_keeps_its_groups) {
   OK(tn__program_reshape(p, &(tn_known){"x", F64(1, COLUMNS)}, 1, &other));
   OK(tn__program_output(other, 0, &array));
   cr_assert_eq(array->tensor.device_id, 2);
-  for (size_t i = 0; i < p->plan.n_pools; ++i)
-    for (size_t k = 0; k < other->plan.n_pools; ++k)
-      if (p->pools[i] == other->pools[k])
-        cr_assert_eq(p->devices[p->plan.pools[i].device],
-                     other->devices[other->plan.pools[k].device]);
+  for (size_t i = 0; i < p->memory.plan.n_pools; ++i)
+    for (size_t k = 0; k < other->memory.plan.n_pools; ++k)
+      if (p->memory.pools[i] == other->memory.pools[k])
+        cr_assert_eq(
+            p->placement.devices[p->memory.plan.pools[i].device],
+            other->placement.devices[other->memory.plan.pools[k].device]);
   tn__program_release(other);
 }
 

@@ -44,8 +44,8 @@ Test(placement_queue, a_whole_program_runs_on_one_of_them) {
   build_net();
   OK(tn__program_bind(g, &how, &p));
   run_all(3);
-  cr_assert_eq(p->plan.n_pools, 1);
-  cr_assert_eq(p->pools[0]->device->id, 1);
+  cr_assert_eq(p->memory.plan.n_pools, 1);
+  cr_assert_eq(p->memory.pools[0]->device->id, 1);
 }
 
 /* Both terms of a sum come from another device: neither copy can perform the

@@ -236,10 +236,11 @@ Test(queue_failure, a_run_that_has_not_begun_overwrites_nothing) {
   how.request = TN_REQ_NULL;
   how.shared = p;
   OK(tn__program_bind(g, &how, &other));
-  cr_assert_eq(other->pools[0], p->pools[0]);
+  cr_assert_eq(other->memory.pools[0], p->memory.pools[0]);
   /* Everything except the push. */
   OK(tn__calls_complete(other, 1));
-  OK(tn__sequence_make(other, &other->forward[1], 0, other->n_forward, 1));
+  const tn__step_range all = tn__range_forward(other, 1);
+  OK(tn__sequence_make(&other->forward[1], &all));
   OK(tn__program_forward(p, TN_CALL_TRAIN));
   OK(tn__wait_all(w.env.engine));
   w.memory.for_ever = true;

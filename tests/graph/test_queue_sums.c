@@ -220,7 +220,7 @@ static tn_program *bind_at(int32_t type, tn_req request) {
 
 static tn_array *argument_array(const tn_program *p, uint32_t what,
                                 uint32_t i) {
-  const char *name = tn__node_at(p->graph, p->arguments[i].node)->name;
+  const char *name = tn__node_at(p->graph, p->arguments.v[i].node)->name;
   tn_array *array = NULL;
   OK(tn__program_array(p, what, name, &array));
   return array;
@@ -229,17 +229,17 @@ static tn_array *argument_array(const tn_program *p, uint32_t what,
 /* One run, with output gradients for the heads that need them. */
 static void run_once(tn_program *p, tn_req request, int run) {
   tn_array *weights[4] = {NULL}, *out = NULL;
-  for (uint32_t i = 0; i < p->n_arguments; ++i)
+  for (uint32_t i = 0; i < p->arguments.n; ++i)
     fill_array(argument_array(p, TN_PROGRAM_ARGUMENT, i), i, run);
   OK(tn__program_forward(p, TN_CALL_TRAIN));
   if (request == TN_REQ_NULL) return;
-  for (uint32_t i = 0; i < p->n_heads; ++i) {
+  for (uint32_t i = 0; i < p->heads.n; ++i) {
     OK(tn__program_output(p, i, &out));
     weights[i] = empty(TN_F64, (size_t)out->tensor.ndim, out->tensor.shape);
     fill_array(weights[i], 7 + i, run);
   }
-  OK(tn__program_backward(p, weights, p->n_heads));
-  for (uint32_t i = 0; i < p->n_heads; ++i) tn__array_release(weights[i]);
+  OK(tn__program_backward(p, weights, p->heads.n));
+  for (uint32_t i = 0; i < p->heads.n; ++i) tn__array_release(weights[i]);
 }
 
 static void expect_same(tn_array *a, tn_array *b, const char *what,
@@ -255,13 +255,13 @@ static void expect_same(tn_array *a, tn_array *b, const char *what,
 static void compare_programs(const tn_program *here, const tn_program *far,
                              tn_req request) {
   tn_array *a = NULL, *b = NULL;
-  for (uint32_t i = 0; i < here->n_heads; ++i) {
+  for (uint32_t i = 0; i < here->heads.n; ++i) {
     OK(tn__program_output(here, i, &a));
     OK(tn__program_output(far, i, &b));
     cr_assert_eq(b->tensor.device_type, TN_DEVICE_EXT);
     expect_same(a, b, "output", i);
   }
-  for (uint32_t i = 0; request && i < here->n_arguments; ++i)
+  for (uint32_t i = 0; request && i < here->arguments.n; ++i)
     expect_same(argument_array(here, TN_PROGRAM_GRADIENT, i),
                 argument_array(far, TN_PROGRAM_GRADIENT, i), "gradient", i);
 }

@@ -125,7 +125,7 @@ static tn_program *bind_net(void) {
 /* Its workspaces are memory outside of the plan. */
 static void train_once(tn_program *program) {
   OK(tn__program_forward(program, TN_CALL_TRAIN));
-  cr_assert_eq(program->rooms.n, 2);
+  cr_assert_eq(program->memory.rooms.n, 2);
 }
 
 static tn_array *argument_array(const tn_program *program) {
@@ -172,12 +172,12 @@ typedef struct left {
 } left;
 
 static void left_take(left *l) {
-  *l = (left){.n_arrays = p->n_values, .n_pools = p->plan.n_pools};
+  *l = (left){.n_arrays = p->n_values, .n_pools = p->memory.plan.n_pools};
   cr_assert(l->n_arrays <= 8 && l->n_pools <= 2);
   for (uint32_t i = 0; i < l->n_arrays; ++i)
     if (p->values[i].array) l->arrays[i] = tn__array_retain(p->values[i].array);
   for (size_t i = 0; i < l->n_pools; ++i)
-    if (p->pools[i]) l->pools[i] = tn__block_retain(p->pools[i]);
+    if (p->memory.pools[i]) l->pools[i] = tn__block_retain(p->memory.pools[i]);
 }
 
 static void left_release(const left *l) {
@@ -194,7 +194,7 @@ static void release_at_work(bool starve) {
   train_once(p);
   OK(tn__wait_all(w.env.engine));
   left_take(&l);
-  tn__device *const device = p->device;
+  tn__device *const device = p->placement.device;
   fake_hold(f);
   const int64_t enqueued =
       fake_counts_get(f).records + p->forward[1].n_operations;
@@ -312,7 +312,7 @@ Test(released_queue, a_busy_device_keeps_its_resources) {
   tn__program_hold(p);
   release_inside();
   while (!atomic_load(&released) || atomic_load(&p->n_holds) > 1) sched_yield();
-  tn__device *const device = p->device;
+  tn__device *const device = p->placement.device;
   const int64_t waits = fake_counts_get(f).host_waits;
   pthread_t job;
   cr_assert_eq(pthread_create(&job, NULL, give_up, p), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * order.pml: the protocol of variables (core/engine/variable.h) as a model for
+ * order.pml: the protocol of variables (core/variables/variable.h) as a model for
  * spin. Three operations are pushed, in any order, on two variables, with every
  * combination of access modes. spin visits every interleaving of the pushes,
  * the executions and the completions.

@@ -27,9 +27,7 @@ PUBLIC = re.compile(r"^tn_[a-z]")
 SYMBOL = re.compile(r"\[(?:.*/)?([^/\]]+)\]: (\S+) ([A-Za-z])")
 OBJECT = re.compile(r"(?:^|/)([^/:]+\.o): (\S+) ([A-Za-z])")
 
-# Folders and functions that break a rule. The numbers may only fall.
-LARGE_FOLDERS = {"engine": 44}  # a header for each subject, in tiers
-LARGE_CIRCLES = {"engine": 19}  # tokens, queues and workers wake each other
+# Functions that break the rule.
 NOT_CALLED = []
 
 
@@ -93,8 +91,7 @@ def name_source(name):
 
 def check_circles(folder):
     circles = find_circles(Symbols().read([library(folder)], SYMBOL).calls())
-    large = [circle for circle in circles
-             if len(circle) > LARGE_CIRCLES.get(folder, MOST_IN_CIRCLE)]
+    large = [circle for circle in circles if len(circle) > MOST_IN_CIRCLE]
     tap.equal(large, [], f"files of core/{folder} that call each other")
 
 
@@ -103,9 +100,9 @@ def count_sources(root):
 
 
 def check_size(folder, root=SOURCE / "core"):
-    most = LARGE_FOLDERS.get(folder, MOST_SOURCES)
     count = count_sources(root / folder)
-    assert count <= most, f"core/{folder} has {count} sources, at most {most}"
+    assert count <= MOST_SOURCES, (
+        f"core/{folder} has {count} sources, at most {MOST_SOURCES}")
 
 
 def words_of(folder):

@@ -44,6 +44,8 @@ def holds_the_promised_files():
                  "lib/libtenon-files.so.0", "lib/libtenon-manifest.so.0", "lib/tenon/tenon-probe",
                  "lib/tenon/blas/plugin.yaml",
                  "lib/pkgconfig/tenon.pc",
+                 "lib/cmake/tenon/tenonConfig.cmake",
+                 "include/tenon/tenon.hpp", "share/tenon/api.json",
                  "share/man/man1/tenon.1", "share/man/man1/opgen.1",
                  "share/bash-completion/completions/tenon",
                  "share/bash-completion/completions/opgen",

@@ -18,20 +18,26 @@ import tap  # noqa: E402
 
 SOURCE, BUILD = (pathlib.Path(each) for each in sys.argv[1:3])
 
-# The folders of plugins, of arrays, those that calls use, and calls.
+# The folders of plugins, of the engine, of arrays, those that calls use, and
+# calls.
 REGISTRY = ["core/base", "sdk/manifest", "core/fields", "core/shapes",
             "core/registry"]
-ARRAYS = ["core/base", "core/engine", "core/storage", "core/ndarray"]
-CALLS = REGISTRY + ["core/choice", "core/engine", "core/storage",
-                    "core/ndarray"]
+ENGINE = ["core/base", "core/variables", "core/pool", "core/fences",
+          "core/tokens", "core/engine"]
+ARRAYS = ENGINE + ["core/storage", "core/ndarray"]
+CALLS = REGISTRY + ["core/choice"] + ENGINE[1:] + ARRAYS[-2:]
 ALL_CALLS = CALLS + ["core/call"]
 # folder: (its library, the folders below it that it may use)
 BELOW = {
     "core/base": ("base", []),
     "sdk/algebra": ("algebra", ["core/base"]),
     "sdk/manifest": ("manifest", ["core/base", "sdk/algebra"]),
-    "core/engine": ("engine", ["core/base"]),
-    "core/storage": ("storage", ["core/base", "core/engine"]),
+    "core/variables": ("variables", ["core/base"]),
+    "core/pool": ("pool", ["core/base", "core/variables"]),
+    "core/fences": ("fences", ["core/base", "core/variables"]),
+    "core/tokens": ("tokens", ENGINE[:4]),
+    "core/engine": ("engine", ENGINE[:5]),
+    "core/storage": ("storage", ENGINE),
     "core/fields": ("fields", ["core/base"]),
     "core/shapes": ("shapes", ["core/base", "sdk/manifest"]),
     "core/registry": ("registry", REGISTRY[:-1]),
@@ -52,13 +58,13 @@ BELOW = {
     "core/program": ("program", ALL_CALLS + ["core/graph", "core/plan"]),
     "core/execution": ("execution", ALL_CALLS + ["core/graph", "core/plan",
                                                "core/program"]),
-    "core/bind": ("bind", ALL_CALLS + ["core/graph", "core/gradient",
-                                     "core/passes", "core/plan",
-                                     "core/program", "core/execution"]),
+    "core/program_bind": ("program_bind", ALL_CALLS + [
+        "core/graph", "core/gradient", "core/passes", "core/plan",
+        "core/program", "core/execution"]),
     "core/runtime": ("runtime", ALL_CALLS + [
         "core/loading", "core/exchange", "core/tape", "core/plan", "core/graph",
         "core/gradient", "core/graph_json", "core/passes", "core/program",
-        "core/execution", "core/bind"]),
+        "core/execution", "core/program_bind"]),
     "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
     "tools/tenon": (None, []),
     "tools/probe": (None, ["core/base", "sdk/manifest"]),

@@ -16,6 +16,7 @@ import tempfile
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 CC = shlex.split(sys.argv[2])
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(SOURCE / "tools" / "api"))
 sys.path.insert(0, str(SOURCE / "tools" / "site"))
 sys.dont_write_bytecode = True
 

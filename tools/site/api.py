@@ -6,10 +6,15 @@ can refer to it. A declaration that the domain cannot read, such as a template,
 is entered by its name alone.
 """
 
+import pathlib
 import re
+import sys
 
-import headers
-from sphinx.domains.c import DefinitionError, DefinitionParser
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "api"))
+
+import headers  # noqa: E402
+from sphinx.domains.c import (  # noqa: E402
+    DefinitionError, DefinitionParser)
 
 GROUPS = (  # folder below tenon/, title, subject
     ("", "Host API", "for programs that embed the library"),

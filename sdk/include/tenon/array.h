@@ -28,7 +28,7 @@ TN_API TN_MUST_USE tn_code tn_array_create(tn_runtime *rt, const tn_spec *spec,
 TN_API TN_MUST_USE tn_code tn_place_parse(tn_runtime *rt, const char *text,
                                           tn_place *out);
 
-/* Like tn_array_create, on any device. [any] */
+/* Like tn_array_create, on any device. The caller releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_array_create_on(tn_runtime *rt,
                                               const tn_spec *spec,
                                               tn_place place, tn_array **out);
@@ -84,8 +84,8 @@ TN_API TN_MUST_USE tn_code tn_array_cast(tn_array *array, tn_dtype dtype,
 TN_API TN_MUST_USE tn_code tn_array_to(tn_array *array, tn_place place,
                                        tn_array **out);
 
-/* Views share memory with the array they come from and keep it alive. The
- * caller releases *out. Negative axes and indices count from the end. */
+/* Views share memory with the array they come from and keep it alive. Negative
+ * axes and indices count from the end. */
 
 /* Elements begin, begin+step, ... before `end` along an axis; step may be
  * negative. */
@@ -97,28 +97,32 @@ typedef struct tn_range {
   int64_t step; /* 0 means 1 */
 } tn_range;
 
-/* A part along one axis; begin and end are clipped to the array. [any] */
+/* A part along one axis; begin and end are clipped to the array. The caller
+ * releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_array_slice(tn_array *array,
                                           const tn_range *range,
                                           tn_array **out);
 
-/* One index along an axis, which disappears. [any] */
+/* One index along an axis, which disappears. The caller releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_array_index(tn_array *array, int32_t axis,
                                           int64_t index, tn_array **out);
 
 /* The same elements under another shape; one dimension may be -1. TN_INVALID
- * if the strides do not allow it without a copy. [any] */
+ * if the strides do not allow it without a copy. The caller releases *out.
+ * [any] */
 TN_API TN_MUST_USE tn_code tn_array_reshape(tn_array *array, int32_t ndim,
                                             const int64_t *shape,
                                             tn_array **out);
 
-/* Axes in another order; NULL reverses them. [any] */
+/* Axes in another order; `axes` has ndim entries, `axes` NULL reverses them.
+ * The caller releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_array_transpose(tn_array *array,
                                               const int32_t *axes,
                                               tn_array **out);
 
 /* Dimensions of 1 repeated (stride 0) to a larger shape. The view is read-only
- * where elements repeat: calls refuse it as an output. [any] */
+ * where elements repeat: calls refuse it as an output. The caller releases
+ * *out. [any] */
 TN_API TN_MUST_USE tn_code tn_array_broadcast(tn_array *array, int32_t ndim,
                                               const int64_t *shape,
                                               tn_array **out);

@@ -52,7 +52,7 @@ TN_API TN_MUST_USE tn_code tn_call(tn_runtime *rt, tn_operator *op,
                                    const tn_outputs *out);
 
 /* The same while training: statistics are updated, dropout drops
- * (TN_CALL_TRAIN). [host-thread] */
+ * (TN_CALL_TRAIN). `params` NULL means all defaults. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_call_train(tn_runtime *rt, tn_operator *op,
                                          const tn_inputs *in,
                                          const tn_params *params,

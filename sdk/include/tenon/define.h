@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* A function of the host, and its name in a manifest. Frozen. */
+/* A function of the host, and its name in a manifest. Frozen. [worker] */
 typedef struct tn_host_kernel {
   const char *name; /* in `forward` or `backward` of a kernel, or `{c: name}` of
                        a shape */
@@ -37,14 +37,15 @@ typedef struct tn_host_kernels {
                                       tn_operator_remove, or at the runtime's
                                       end; not if the definition fails. It must
                                       not load, define or remove anything
-                                      (TN_INVALID). NULL: nothing to do */
+                                      (TN_INVALID). NULL: nothing to do.
+                                      [any] */
 } tn_host_kernels;
 
 /* Defines the operator "host.<op>" by the text of a manifest with one document
  * (docs/tutorials/host.md): its kernels are the host's functions, or a binding,
  * and nothing is compiled. `kernels` may be NULL for a binding. TN_INVALID with
  * every mistake of the text, TN_NOT_FOUND for a function that is not in
- * `kernels`, TN_EXISTS. *out is borrowed as by tn_operator_get and may be NULL.
+ * `kernels`, TN_EXISTS. `out` may be NULL. Borrowed until the runtime ends.
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_operator_define(tn_runtime *rt,
                                               const char *manifest,

@@ -113,8 +113,8 @@ typedef struct tn_token tn_token;         /* completes an asynchronous job */
 
 /* Creates a variable for data of the host. `drop(data)` is called once, after
  * the last job that uses the variable, when it has no owner; on any thread,
- * where it must not wait. Both may be NULL. On failure `drop` is not called.
- * The caller releases *out. [job] */
+ * where it must not wait. `data` and `drop` may be NULL. On failure `drop` is
+ * not called. The caller releases *out. [job] */
 TN_API TN_MUST_USE tn_code tn_variable_create(tn_runtime *rt, void *data,
                                               void (*drop)(void *data),
                                               tn_variable **out);
@@ -179,16 +179,16 @@ typedef struct tn_job {
   uint32_t flags;       /* TN_JOB_* */
   const char *name;     /* in traces and messages; copied; default "job" */
   /* Returns TN_OK, or a code after tn_fail. The job is complete when it
-   * returns. */
+   * returns. [worker] */
   tn_code (*run)(void *arg);
   /* Begins an asynchronous job, which occupies no worker until it is complete:
-   * see tn_token. */
+   * see tn_token. [worker] */
   tn_code (*begin)(void *arg, tn_token *token);
   void *arg;
   /* Frees `arg`; NULL is allowed. Called exactly once, on any thread, when the
    * job is over: also if it did not run, and if the function that received this
    * struct failed. So the caller never frees `arg` itself. Like a function it
-   * may push, but not wait. */
+   * may push, but not wait. [any] */
   void (*drop)(void *arg);
   const tn_access *access; /* copied; see TN_USES */
   uint32_t n_access;
@@ -268,8 +268,8 @@ TN_API void tn_operation_release(tn_operation *operation);
 /* Adds an owner; returns `token`. [any] */
 TN_API tn_token *tn_token_retain(tn_token *token);
 
-/* Completes the job: TN_OK, or a failure and its text. The text is copied; if
- * it is NULL, the name of the code is used. TN_INVALID if the job is complete
+/* Completes the job: TN_OK, or a failure and its text. The text is copied;
+ * `text` NULL means the name of the code. TN_INVALID if the job is complete
  * already; TN_BUSY if tn_runtime_shutdown has cancelled it. [any] */
 TN_API TN_MUST_USE tn_code tn_token_complete(tn_token *token, tn_code code,
                                              const char *text);

@@ -26,16 +26,17 @@ extern "C" {
 typedef struct tn_dlpack {
   tn_tensor tensor; /* strides may be NULL: dense and row-major */
   void *manager_ctx;
-  void (*deleter)(struct tn_dlpack *self); /* frees it all; may be NULL */
+  void (*deleter)(
+      struct tn_dlpack *self); /* frees it all; may be NULL. [any] */
 } tn_dlpack;
 
 typedef struct tn_dlpack_versioned {
   uint32_t major;
   uint32_t minor;
   void *manager_ctx;
-  void (*deleter)(struct tn_dlpack_versioned *self);
-  uint64_t flags;   /* TN_DLPACK_* */
-  tn_tensor tensor; /* as above */
+  void (*deleter)(struct tn_dlpack_versioned *self); /* as above. [any] */
+  uint64_t flags;                                    /* TN_DLPACK_* */
+  tn_tensor tensor;                                  /* as above */
 } tn_dlpack_versioned;
 
 /* The version of exported objects; imports accept any minor. */
@@ -53,10 +54,10 @@ enum { /* flags of an import */
        TN_DLPACK_BORROW = 1u << 0
 };
 
-/* Makes an array of foreign memory, without a copy. On success the object
- * belongs to the array, and its deleter is called once, on any thread, after
- * the last array, view and operation that use the memory. On failure it still
- * belongs to the caller and the deleter was not called.
+/* Makes an array of foreign memory, without a copy. Takes `from` on success:
+ * its deleter is called once, on any thread, after the last array, view and
+ * operation that use the memory. On failure it still belongs to the caller and
+ * the deleter was not called.
  *
  * Memory that cannot be written safely is copied, and released before the
  * function returns, unless `flags` has TN_DLPACK_BORROW: memory marked
@@ -77,7 +78,8 @@ TN_API TN_MUST_USE tn_code tn_array_from_dlpack_versioned(
     tn_runtime *rt, tn_dlpack_versioned *from, uint32_t flags, tn_array **out);
 
 /* The same for the object without version and flags, of DLPack before 1.0: its
- * memory counts as writable. [host-thread] */
+ * memory counts as writable. Takes `from` on success. The caller releases *out.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_from_dlpack(tn_runtime *rt, tn_dlpack *from,
                                                 uint32_t flags, tn_array **out);
 
@@ -89,7 +91,7 @@ TN_API TN_MUST_USE tn_code tn_array_from_dlpack(tn_runtime *rt, tn_dlpack *from,
  * it: the two are not ordered. The consumer's work on the memory, also on a
  * device, must be complete when it calls the deleter: the next array may get
  * that memory. Broadcast views and borrowed read-only memory are marked
- * read-only. The last owner of *out calls its deleter. [host-thread] */
+ * read-only. The caller releases *out by its deleter. [host-thread] */
 TN_API TN_MUST_USE tn_code
 tn_array_to_dlpack_versioned(tn_array *array, tn_dlpack_versioned **out);
 TN_API TN_MUST_USE tn_code tn_array_to_dlpack(tn_array *array, tn_dlpack **out);
@@ -142,8 +144,8 @@ TN_API void tn_bundle_close(tn_bundle *bundle);
 /* Number of arrays. [any] */
 TN_API size_t tn_bundle_size(const tn_bundle *bundle);
 
-/* Array number `index` in order of names; TN_NOT_FOUND beyond the last. [any]
- */
+/* Array number `index` in order of names; TN_NOT_FOUND beyond the last.
+ * Borrowed until the bundle is closed. [any] */
 TN_API TN_MUST_USE tn_code tn_bundle_at(const tn_bundle *bundle, size_t index,
                                         tn_bundle_entry *out);
 

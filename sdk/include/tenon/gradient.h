@@ -17,7 +17,7 @@
 #include "tenon/tenon.h"
 
 /* The query of a tape; lists with room for every operand. */
-typedef struct tn_gradient_lists {
+typedef struct tn__gradient_lists {
   tn_array **memory; /* memory of all lists */
   tn_array **out;    /* of the call on the tape, released at the end */
   tn_array **heads;
@@ -27,15 +27,15 @@ typedef struct tn_gradient_lists {
   tn_array **grads;
   tn_req *req;
   size_t n;
-} tn_gradient_lists;
+} tn__gradient_lists;
 
-static inline tn_req tn_gradient_asked(const tn_backward *call, size_t i) {
+static inline tn_req tn__gradient_asked(const tn_backward *call, size_t i) {
   return call->in_grads.req != NULL ? call->in_grads.req[i]
                                     : (tn_req)TN_REQ_WRITE;
 }
 
-static inline bool tn_gradient_room(const tn_backward *call,
-                                    tn_gradient_lists *l) {
+static inline bool tn__gradient_room(const tn_backward *call,
+                                     tn__gradient_lists *l) {
   const size_t n_out = call->outputs.n + call->out_grads.n;
   const size_t n_in = call->in_grads.n;
   l->memory = (tn_array **)calloc(3 * n_out + 2 * n_in + 1, sizeof *l->memory);
@@ -50,16 +50,16 @@ static inline bool tn_gradient_room(const tn_backward *call,
 }
 
 /* Runs the call on the tape; watches the inputs with requested gradients. */
-static inline tn_code tn_gradient_record(tn_tape *tape, tn_operator *op,
-                                         const tn_backward *call,
-                                         tn_gradient_lists *l) {
+static inline tn_code tn__gradient_record(tn_tape *tape, tn_operator *op,
+                                          const tn_backward *call,
+                                          tn__gradient_lists *l) {
   const tn_outputs out = {call->outputs.n, l->out, NULL};
   tn_code rc = TN_OK;
   for (size_t i = 0; i < call->in_grads.n && rc == TN_OK; ++i) {
-    if (tn_gradient_asked(call, i) == TN_REQ_NULL) continue;
+    if (tn__gradient_asked(call, i) == TN_REQ_NULL) continue;
     l->of[l->n] = call->inputs.arrays[i];
     l->grads[l->n] = call->in_grads.arrays[i];
-    l->req[l->n] = tn_gradient_asked(call, i);
+    l->req[l->n] = tn__gradient_asked(call, i);
     rc = tn_tape_watch(tape, l->of[l->n++]);
   }
   /* Integers have no gradient, like in backward kernels. */
@@ -70,8 +70,8 @@ static inline tn_code tn_gradient_record(tn_tape *tape, tn_operator *op,
 }
 
 /* Computes the gradients of the recorded call. */
-static inline tn_code tn_gradient_ask(tn_tape *tape, const tn_backward *call,
-                                      tn_gradient_lists *l) {
+static inline tn_code tn__gradient_ask(tn_tape *tape, const tn_backward *call,
+                                       tn__gradient_lists *l) {
   for (size_t i = 0; i < call->outputs.n && i < call->out_grads.n; ++i) {
     if (call->out_grads.arrays[i] == NULL || l->out[i] == NULL) continue;
     l->heads[l->n_heads] = l->out[i];
@@ -90,20 +90,20 @@ static inline tn_code tn_gradient_ask(tn_tape *tape, const tn_backward *call,
   const tn_code rc = tn_tape_gradient(tape, &query);
   size_t n = 0;
   for (size_t i = 0; i < call->in_grads.n && rc == TN_OK; ++i)
-    if (tn_gradient_asked(call, i) != TN_REQ_NULL)
+    if (tn__gradient_asked(call, i) != TN_REQ_NULL)
       call->in_grads.arrays[i] = l->grads[n++];
   return rc;
 }
 
-static inline tn_code tn_gradient_by_tape(tn_runtime *rt, tn_operator *op,
-                                          const tn_backward *call) {
-  tn_gradient_lists l;
+static inline tn_code tn__gradient_by_tape(tn_runtime *rt, tn_operator *op,
+                                           const tn_backward *call) {
+  tn__gradient_lists l;
   tn_tape *tape = NULL;
   memset(&l, 0, sizeof l);
   tn_code rc = tn_tape_create(rt, &tape);
-  if (rc == TN_OK && !tn_gradient_room(call, &l)) rc = TN_OUT_OF_MEMORY;
-  if (rc == TN_OK) rc = tn_gradient_record(tape, op, call, &l);
-  if (rc == TN_OK) rc = tn_gradient_ask(tape, call, &l);
+  if (rc == TN_OK && !tn__gradient_room(call, &l)) rc = TN_OUT_OF_MEMORY;
+  if (rc == TN_OK) rc = tn__gradient_record(tape, op, call, &l);
+  if (rc == TN_OK) rc = tn__gradient_ask(tape, call, &l);
   for (size_t i = 0; l.out != NULL && i < call->outputs.n; ++i)
     tn_array_release(l.out[i]);
   tn_tape_release(tape);
@@ -118,7 +118,7 @@ static inline tn_code tn_gradient_call(tn_runtime *rt, tn_operator *op,
                                        const tn_backward *call) {
   const tn_gradient *g = tn_operator_desc(op)->gradient;
   return g != NULL && g->kind == TN_GRADIENT_GRAPH
-             ? tn_gradient_by_tape(rt, op, call)
+             ? tn__gradient_by_tape(rt, op, call)
              : tn_call_backward(rt, op, call);
 }
 

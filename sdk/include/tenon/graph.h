@@ -77,9 +77,10 @@ TN_API TN_MUST_USE tn_code tn_graph_copy(const tn_graph *graph, tn_graph **out);
 /* Releases the graph; NULL is allowed. [host-thread] */
 TN_API void tn_graph_release(tn_graph *graph);
 
-/* Adds a variable. `known` has the known parts of its shape and dtype, or is
- * NULL; a program's arguments override it. TN_EXISTS if the name is in use,
- * TN_INVALID if it is malformed: names are 1 to 200 letters, digits and `_ . /
+/* Adds a variable. `known` has the known parts of its shape and dtype; a
+ * program's arguments override it. `known` may be NULL. TN_EXISTS if the name
+ * is in use, TN_INVALID if it is malformed: names are 1 to 200 letters, digits
+ * and `_ . /
  * - @ '`. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_variable(tn_graph *graph, const char *name,
                                              const tn_sig *known,
@@ -177,8 +178,9 @@ TN_API TN_MUST_USE tn_code tn_graph_loop(tn_graph *graph, const tn_loop *what,
 /* Adds all nodes of `other`, with some of its variables replaced by entries of
  * `graph`: two graphs become one. Other variables keep their names; variables
  * with the same name in both graphs become one; a call with a name that is in
- * use is TN_EXISTS. `heads` has room for the heads of `other`, which are stored
- * as entries of `graph`. [host-thread] */
+ * use is TN_EXISTS. `names` has n entries. `heads` receives the heads of
+ * `other` as entries of `graph`; `heads` has as many entries as `other` has
+ * heads. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_compose(tn_graph *graph,
                                             const tn_graph *other,
                                             const char *const *names,
@@ -220,8 +222,8 @@ typedef struct tn_gradient_query {
   size_t n_stop;
 } tn_gradient_query;
 
-/* Answers a query: out[i] is the gradient with respect to of[i]. [host-thread]
- */
+/* Answers a query: out[i] is the gradient with respect to of[i]. `out` has
+ * query->n_of entries. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_gradient(tn_graph *graph,
                                              const tn_gradient_query *query,
                                              tn_entry *out);
@@ -252,8 +254,9 @@ TN_API TN_MUST_USE tn_code tn_graph_scope_push(tn_graph *graph,
                                                size_t n);
 TN_API TN_MUST_USE tn_code tn_graph_scope_pop(tn_graph *graph);
 
-/* Sets the text before every name that the library creates from now on; "" or
- * NULL for none. TN_INVALID if a name cannot begin with it. [host-thread] */
+/* Sets the text before every name that the library creates from now on; ""
+ * for none, and `prefix` NULL as well. TN_INVALID if a name cannot begin with
+ * it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_prefix(tn_graph *graph, const char *prefix);
 
 /* --------------------------------------------------------------- questions */
@@ -273,8 +276,7 @@ enum {                           /* lists of tn_graph_name */
 };
 
 /* Name and entry number `index` of a list; TN_NOT_FOUND beyond the last.
- * `entry` may be NULL. *name is borrowed until the graph is changed.
- * [host-thread] */
+ * `entry` may be NULL. Borrowed until the graph is changed. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_name(tn_graph *graph, uint32_t list,
                                          size_t index, const char **name,
                                          tn_entry *entry);
@@ -295,13 +297,13 @@ TN_API TN_MUST_USE tn_code tn_graph_attribute_set(tn_graph *graph,
                                                   const char *key,
                                                   const char *value);
 
-/* An attribute; NULL if the node does not have it. Borrowed until it is
- * changed. [host-thread] */
+/* An attribute; NULL if the node does not have it. Borrowed until the attribute
+ * is changed. [host-thread] */
 TN_API const char *tn_graph_attribute(const tn_graph *graph, uint32_t node,
                                       const char *key);
 
-/* Attribute number `index`; TN_NOT_FOUND beyond the last. Borrowed as above.
- * [host-thread] */
+/* Attribute number `index`; TN_NOT_FOUND beyond the last. Borrowed until the
+ * attribute is changed. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_attribute_at(const tn_graph *graph,
                                                  uint32_t node, size_t index,
                                                  tn_attribute *out);
@@ -359,7 +361,8 @@ typedef struct tn_pass_info {
 } tn_pass_info;
 
 /* Pass number `index`: the library's, then those of plugins in order of
- * loading; TN_NOT_FOUND beyond the last. [any] */
+ * loading; TN_NOT_FOUND beyond the last. Borrowed until its plugin is unloaded.
+ * [any] */
 TN_API TN_MUST_USE tn_code tn_pass_at(tn_runtime *rt, size_t index,
                                       tn_pass_info *out);
 
@@ -377,7 +380,7 @@ TN_API TN_MUST_USE tn_code tn_graph_parse(tn_runtime *rt, const char *json,
                                           size_t bytes, tn_graph **out);
 
 /* The same with a file. An existing file is replaced as a whole, or not
- * changed. [host-thread] */
+ * changed. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_save(const tn_graph *graph,
                                          const char *path);
 TN_API TN_MUST_USE tn_code tn_graph_load(tn_runtime *rt, const char *path,

@@ -19,8 +19,8 @@ extern "C" {
 #endif
 
 /* Sets the options of kernel `id`, of both passes, from "fast=true
- * workspace=1048576"; those that are not named, or all of them for NULL, get
- * their defaults. They apply to calls that are prepared, and programs that are
+ * workspace=1048576". Options that are not named get their defaults; `text`
+ * NULL names none. They apply to calls that are prepared, and programs that are
  * bound, from then on. TN_NOT_FOUND if the operator has no such kernel, or the
  * kernel no such option. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_tune(tn_operator *op, const char *id,

@@ -13,22 +13,23 @@ extern "C" {
 
 /* --------------------------------------------------------------- operators */
 
-/* Finds "plugin.op" (the newest interface) or "plugin.op@2". *out is borrowed
- * from the runtime and stays valid as long as it does, even if the plugin is
- * unloaded: using it is then TN_NOT_FOUND. [any] */
+/* Finds "plugin.op" (the newest interface) or "plugin.op@2". Borrowed until the
+ * runtime ends, even if the plugin is unloaded: using it is then TN_NOT_FOUND.
+ * [any] */
 TN_API TN_MUST_USE tn_code tn_operator_get(tn_runtime *rt, const char *name,
                                            tn_operator **out);
 
 /* Operator number `index` in order of names; TN_NOT_FOUND beyond the last.
- * Borrowed as above. [any] */
+ * Borrowed until the runtime ends. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_at(tn_runtime *rt, size_t index,
                                           tn_operator **out);
 
-/* Full name, "elemwise.quadratic@1". Borrowed like the operator. [any] */
+/* Full name, "elemwise.quadratic@1". Borrowed until the runtime ends. [any] */
 TN_API const char *tn_operator_name(const tn_operator *op);
 
 /* Its description: parameters, inputs, outputs, documentation (op.h). NULL
- * after its plugin was unloaded. Borrowed until then. [any] */
+ * after its plugin was unloaded. Borrowed until its plugin is unloaded. [any]
+ */
 TN_API const tn_op *tn_operator_desc(const tn_operator *op);
 
 /* Its description as JSON, with the names of op.h. `second_gradient` says
@@ -38,7 +39,8 @@ TN_API TN_MUST_USE tn_code tn_operator_json(tn_operator *op, tn_text **out);
 
 /* Every kernel of the operator, in the order of trial, with the reason why each
  * would or would not be chosen for these inputs. If `in` is NULL, the text has
- * only the reasons that hold for all inputs. The caller releases *out. [any] */
+ * only the reasons that hold for all inputs. `params` NULL means all defaults.
+ * The caller releases *out. [any] */
 struct tn_inputs;
 TN_API TN_MUST_USE tn_code tn_operator_explain(tn_operator *op,
                                                const struct tn_inputs *in,
@@ -46,7 +48,7 @@ TN_API TN_MUST_USE tn_code tn_operator_explain(tn_operator *op,
                                                tn_text **out);
 
 /* Makes calls of the operator use the kernel `id` only ("acme.cube.cpu");
- * NULL lifts the pin. TN_NOT_FOUND if there is no such kernel. [any] */
+ * `id` NULL lifts the pin. TN_NOT_FOUND if there is no such kernel. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_pin(tn_operator *op, const char *id);
 
 /* The known facts about one operand. */
@@ -77,8 +79,8 @@ TN_API TN_MUST_USE tn_code tn_operator_infer(tn_operator *op,
 
 /* Number of outputs of a call with `n_in` inputs (without states) and these
  * parameters: `*n`. The first `*n_visible` are not hidden, and the caller must
- * provide a place for them. Either may be NULL. TN_INVALID if it cannot have so
- * many inputs. [any] */
+ * provide a place for them. `n` and `n_visible` may be NULL. TN_INVALID if it
+ * cannot have so many inputs. `params` NULL means all defaults. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_outputs(tn_operator *op,
                                                const tn_params *params,
                                                uint32_t n_in, uint32_t *n,
@@ -102,6 +104,8 @@ typedef struct tn_value {
   } as;
 } tn_value;
 
+/* A value for the parameter `key`. Borrowed until the value is used: the key,
+ * the text and the lists. [any] */
 static inline tn_value tn_value_text(const char *key, const char *text) {
   tn_value v = {key, TN_FIELD_STRING, 0, {0}};
   v.as.s = text;
@@ -139,7 +143,7 @@ TN_API TN_MUST_USE tn_code tn_params_create(tn_operator *op,
 
 /* The same from text: `key=value` with blanks between. Lists are [1, 2] or (1,
  * 2), strings with blanks are in double quotes, "None" is no value; keys
- * `__like_this__` are ignored. [any] */
+ * `__like_this__` are ignored. The caller releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_params_parse(tn_operator *op, const char *text,
                                            tn_params **out);
 

@@ -142,18 +142,18 @@ TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
                                               uint32_t flags);
 
 /* Schedules the backward part, once after each forward run with TN_CALL_TRAIN.
- * `weights` are the gradients of the heads; NULL, or an entry NULL: ones,
- * allowed only for losses (outputs with the role TN_ROLE_LOSS) and for heads
- * with a gradient that does not read it. TN_INVALID names the head that needs
- * one, or reports that another program has run in the same memory since. After
- * a failure the caller may try again, as with tn_program_forward, without
+ * `weights` are the gradients of the heads; `weights` NULL, or an entry NULL:
+ * ones, allowed only for losses (outputs with the role TN_ROLE_LOSS) and for
+ * heads with a gradient that does not read it. TN_INVALID names the head that
+ * needs one, or reports that another program has run in the same memory since.
+ * After a failure the caller may try again, as with tn_program_forward, without
  * another forward run, unless the program has a monitor. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_backward(tn_program *program,
                                                tn_array *const *weights,
                                                size_t n);
 
 /* Schedules the first `steps` steps of the forward part, and stores the number
- * of remaining steps in *left, if it is not NULL. [host-thread] */
+ * of remaining steps in *left. `left` may be NULL. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_forward_part(tn_program *program,
                                                    uint32_t flags, size_t steps,
                                                    size_t *left);
@@ -165,14 +165,14 @@ enum {                          /* tn_program_array */
        TN_PROGRAM_OUTPUT = 3 /* by the head's name */
 };
 
-/* An array of the program. Borrowed until it is released. TN_NOT_FOUND;
- * TN_INVALID for another `what`. [host-thread] */
+/* An array of the program. Borrowed until the program is released.
+ * TN_NOT_FOUND; TN_INVALID for another `what`. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_array(const tn_program *program,
                                             uint32_t what, const char *name,
                                             tn_array **out);
 
-/* Array of head number `index`; TN_NOT_FOUND beyond the last. Borrowed.
- * [host-thread] */
+/* Array of head number `index`; TN_NOT_FOUND beyond the last. Borrowed until
+ * the program is released. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_output(const tn_program *program,
                                              size_t index, tn_array **out);
 
@@ -186,8 +186,9 @@ TN_API TN_MUST_USE tn_code tn_program_set(tn_program *program, const char *node,
  * it. Of this library it may call tn_array_get and tn_array_tensor only. */
 typedef void tn_monitor_fn(void *ctx, const char *name, tn_array *array);
 
-/* Lets `fn` see the results of later runs; NULL ends it. With a monitor, steps
- * run one by one, and nothing is fused. [host-thread] */
+/* Lets `fn` see the results of later runs; `fn` NULL ends it. `ctx` may be
+ * NULL. With a monitor, steps run one by one, and nothing is fused.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_monitor(tn_program *program,
                                               tn_monitor_fn *fn, void *ctx);
 

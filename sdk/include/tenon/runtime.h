@@ -14,7 +14,7 @@ extern "C" {
 
 /* ----------------------------------------------------------------- runtime */
 
-/* The source of a runtime's memory. Both functions are called from any thread.
+/* The source of a runtime's memory. Both functions are [any].
  * alloc returns `bytes` > 0 bytes at a multiple of `align` (a power of two), or
  * NULL, which every function of this library handles. */
 typedef struct tn_allocator {
@@ -86,7 +86,7 @@ TN_API TN_MUST_USE tn_code tn_runtime_create(const tn_options *options,
 /* Releases the runtime. Its arrays, params, variables and operations keep it
  * alive until they are released, so the order does not matter. With the last of
  * them, pending work is done, and `fini` of the plugins is called in reverse
- * order of loading. [host-thread] */
+ * order of loading. NULL is allowed. [host-thread] */
 TN_API void tn_runtime_release(tn_runtime *rt);
 
 /* Waits for everything that was scheduled. Reports each failure since the last
@@ -142,7 +142,8 @@ TN_API TN_MUST_USE tn_code tn_plugin_add(tn_runtime *rt,
  * is then that of the first refusal. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugins_load_standard(tn_runtime *rt);
 
-/* The same for folders with ':' between; NULL means tn_options.search_path.
+/* The same for folders with ':' between; `path` NULL means
+ * tn_options.search_path.
  * Folders must be absolute. They, the folders above them and their files must
  * belong to root or the user, and no other user or group may write them; a
  * sticky folder above them, as /tmp, and the private group of a user are
@@ -164,7 +165,7 @@ typedef struct tn_plugin_info {
 } tn_plugin_info;
 
 /* Plugin number `index` in order of loading; TN_NOT_FOUND beyond the last.
- * [any] */
+ * Borrowed until the plugin is unloaded. [any] */
 TN_API TN_MUST_USE tn_code tn_plugin_at(tn_runtime *rt, size_t index,
                                         tn_plugin_info *out);
 
@@ -228,8 +229,8 @@ typedef struct tn_device_entry {
   const char *detail;  /* features, or the reason why count is 0 */
 } tn_device_entry;
 
-/* Device type number `index`; TN_NOT_FOUND beyond the last. Strings are
- * borrowed from the runtime. [any] */
+/* Device type number `index`; TN_NOT_FOUND beyond the last. Borrowed until the
+ * runtime ends. [any] */
 TN_API TN_MUST_USE tn_code tn_device_at(tn_runtime *rt, size_t index,
                                         tn_device_entry *out);
 

@@ -41,7 +41,8 @@ TN_API void tn_tape_release(tn_tape *tape);
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_tape_watch(tn_tape *tape, tn_array *array);
 
-/* Runs a call, like tn_call or tn_call_train, and records it. [host-thread] */
+/* Runs a call, like tn_call or tn_call_train, and records it. `params` NULL
+ * means all defaults. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_tape_call(tn_tape *tape, tn_operator *op,
                                         const tn_inputs *in,
                                         const tn_params *params,
