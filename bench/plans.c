@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
+#include "compat/compat.h"
 #include "measure.h"
 #include "nets.h"
 
@@ -58,17 +59,18 @@ static tn__memory_plan plan_of(const net_plan *lowered,
 static void measure_net(const char *name, const char *part, net_graph *n) {
   static const struct {
     const char *name;
-    tn__plan_options options;
-  } compat[] = {
-      {"none", {.compat = true, .no_inplace = true, .no_share = true}},
-      {"inplace", {.compat = true, .no_share = true}},
-      {"share", {.compat = true, .no_inplace = true}},
-      {"both", {.compat = true}}};
+    compat_options options;
+  } compat[] = {{"none", {.no_inplace = true, .no_share = true}},
+                {"inplace", {.no_share = true}},
+                {"share", {.no_inplace = true}},
+                {"both", {0}}};
   net_plan *lowered = net_lower(n);
   for (size_t i = 0; i < sizeof compat / sizeof *compat; ++i) {
-    tn__memory_plan plan = plan_of(lowered, &compat[i].options);
-    print_value(compat[i].name, name, part,
-                (double)sum_separate(&plan));
+    tn__memory_plan plan;
+    if (compat_plan_init(&plan, tn__env_default(), &lowered->net,
+                         &compat[i].options))
+      measure_fail("%s", tn_error_text());
+    print_value(compat[i].name, name, part, (double)sum_separate(&plan));
     tn__memory_plan_deinit(&plan);
   }
   const double start = measure_now();

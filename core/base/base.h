@@ -21,13 +21,32 @@ typedef struct tn__os tn__os;
 struct tn__engine;
 struct tn__device;
 
+/* The parts of the library that write to the log. The order is that of their
+ * names in log_levels.c. */
+typedef enum tn__log_part {
+  TN__LOG_ENGINE,
+  TN__LOG_STORAGE,
+  TN__LOG_LOADING,
+  TN__LOG_REGISTRY,
+  TN__LOG_KERNELS,
+  TN__LOG_GRAPH,
+  TN__LOG_PROGRAM,
+  TN__LOG_PLUGINS,
+  TN__LOG_PARTS /* their number */
+} tn__log_part;
+
+/* The last level of each part that the log gets; 0: TN_LOG_INFO. */
+typedef struct tn__log_levels {
+  uint8_t of[TN__LOG_PARTS];
+} tn__log_levels;
+
 /* The environment that a runtime gives to everything that it owns. It outlives
  * all of that. */
 typedef struct tn__env {
   tn_allocator allocator;
   tn_log_fn *log;
   void *log_ctx;
-  int32_t log_level; /* lines of higher levels are dropped; 0: TN_LOG_INFO */
+  tn__log_levels log_levels;
   const tn__os *os;
   struct tn__engine *engine; /* orders the uses of its arrays */
   struct tn__device *cpu;    /* device of arrays by default */
@@ -43,15 +62,34 @@ typedef struct tn__env {
  * as the default of a runtime. Constant. */
 const tn__env *tn__env_default(void);
 
-/* Writes warnings and errors to stderr: the default log. */
+/* Writes a line of any level to stderr: the default log. */
 void tn__log_stderr(void *ctx, int32_t level, const char *line);
 
 void tn__env_retain(const tn__env *env);
 void tn__env_release(const tn__env *env);
 
-/* Formats one line of log. */
-void tn__log(const tn__env *env, int32_t level, const char *format, ...)
-    TN_PRINTF(3, 4);
+/* True if the log gets lines of this level of the part. */
+static inline bool tn__log_wants(const tn__env *env, tn__log_part part,
+                                 int32_t level) {
+  const int32_t last = env->log_levels.of[part];
+  return level <= (last != 0 ? last : TN_LOG_INFO);
+}
+
+/* Formats one line of log, unless its level is too high. Lines after warnings
+ * begin with the name of the part; those of plugins have the plugin's name. */
+void tn__log(const tn__env *env, tn__log_part part, int32_t level,
+             const char *format, ...) TN_PRINTF(4, 5);
+
+/* Sets the levels of all parts. */
+void tn__log_levels_fill(tn__log_levels *levels, uint32_t level);
+/* Changes levels as "engine:debug,info" says: LEVEL or PART:LEVEL with commas
+ * between. A LEVEL is for the parts that the text does not name. TN_INVALID
+ * lists parts and levels. */
+tn_code tn__log_levels_parse(tn__log_levels *levels,
+                             const char *text) TN_MUST_USE;
+const char *tn__log_part_name(tn__log_part part);
+/* "error" to "debug"; 0 is "info". */
+const char *tn__log_level_name(uint32_t level);
 
 /* ------------------------------------------------------------------ errors */
 

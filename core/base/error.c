@@ -113,7 +113,8 @@ const char *tn_error_text(void) {
 }
 
 const char *tn_code_name(tn_code code) {
-  static const char *const names[] = {
+  /* Arrays, since each pointer of a table would need a relocation. */
+  static const char names[][17] = {
       "TN_OK",          "TN_INVALID",       "TN_NOT_FOUND",
       "TN_EXISTS",      "TN_OUT_OF_MEMORY", "TN_OUT_OF_RANGE",
       "TN_SHAPE",       "TN_DTYPE",         "TN_INCOMPLETE",
@@ -125,14 +126,21 @@ const char *tn_code_name(tn_code code) {
   return index >= 0 && index < n ? names[index] : "TN_?";
 }
 
-void tn__log(const tn__env *env, int32_t level, const char *format, ...) {
+/* Writes "engine: " before lines that are neither failures nor of a plugin. */
+static size_t begin_line(char *to, size_t bytes, tn__log_part part,
+                         int32_t level) {
+  if (level <= TN_LOG_WARNING || part == TN__LOG_PLUGINS) return 0;
+  return (size_t)snprintf(to, bytes, "%s: ", tn__log_part_name(part));
+}
+
+void tn__log(const tn__env *env, tn__log_part part, int32_t level,
+             const char *format, ...) {
   char line[TN__ERROR_MAX];
   va_list args;
-  if (env->log == NULL ||
-      level > (env->log_level ? env->log_level : TN_LOG_INFO))
-    return;
+  if (env->log == NULL || !tn__log_wants(env, part, level)) return;
+  const size_t used = begin_line(line, sizeof line, part, level);
   va_start(args, format);
-  const int n = vsnprintf(line, sizeof line, format, args);
+  const int n = vsnprintf(line + used, sizeof line - used, format, args);
   va_end(args);
   if (n < 0) return;
   replace_controls(line);

@@ -141,7 +141,6 @@ const tn__os tn__os_real = {
 
 void tn__log_stderr(void *ctx, int32_t level, const char *line) {
   (void)ctx;
-  if (level <= TN_LOG_WARNING)
-    (void)fprintf(stderr, "tenon: %s%s\n",
-                  level == TN_LOG_WARNING ? "warning: " : "", line);
+  (void)fprintf(stderr, "tenon: %s%s\n",
+                level == TN_LOG_WARNING ? "warning: " : "", line);
 }

@@ -88,6 +88,24 @@ static tn_code fail_no_kernel(tn_operator *op, const tn__query *query) {
                   op->name, pass_name(query->pass));
 }
 
+/* Logs the choice, and the reason of each preferred candidate. */
+static void log_choice(tn_operator *op, const tn__query *query,
+                       const tn__kernel *best) {
+  const tn__env *env = op->registry->env;
+  tn__reason reason;
+  tn__log(env, TN__LOG_KERNELS, TN_LOG_DEBUG,
+          "%s %s on %s: chose %s (plugin %s, priority %d)", op->name,
+          pass_name(query->pass), tn__device_name(query->device_type),
+          best->desc->id, best->plugin->entry->name, best->desc->priority);
+  for (size_t i = 0; i < op->kernels.n && kernel_at(op, i) != best; ++i) {
+    const tn__kernel *kernel = kernel_at(op, i);
+    if (kernel->desc->pass != query->pass) continue;
+    (void)tn__kernel_applies(op, kernel, query, &reason);
+    tn__log(env, TN__LOG_KERNELS, TN_LOG_DEBUG, "  not %s (plugin %s): %s",
+            kernel->desc->id, kernel->plugin->entry->name, reason.text);
+  }
+}
+
 /* Keeps the registry locked, so that the chosen kernel cannot be unloaded
  * before it is counted. */
 static tn_code choose_locked(tn_operator *op, const tn__query *query,
@@ -95,6 +113,8 @@ static tn_code choose_locked(tn_operator *op, const tn__query *query,
   const outcome o = find_best(op, query);
   if (o.best == NULL) return fail_no_kernel(op, query);
   if (o.rival != NULL) return fail_tie(op, &o);
+  if (tn__log_wants(op->registry->env, TN__LOG_KERNELS, TN_LOG_DEBUG))
+    log_choice(op, query, o.best);
   *out = (tn__choice){o.best};
   atomic_fetch_add(&o.best->calls, 1);
   if (query->frame != NULL) tn__frame_set_kernel(query->frame, o.best);

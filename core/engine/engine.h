@@ -49,6 +49,7 @@
  *   workers.c         the work of workers and of waiting threads
  *   wait.c            waits for a variable, a function, everything
  *   naive.c           the engine that runs inside of push
+ *   engine_json.c     the state of an engine as JSON
  *   engine.c          create, stop and destroy
  */
 #ifndef TENON_CORE_ENGINE_H_
@@ -101,6 +102,10 @@ void tn__engine_destroy(tn__engine *engine);
 
 /* Actual number of workers; at most 4096. */
 uint32_t tn__engine_workers(const tn__engine *engine);
+
+/* Adds its state as a JSON object: kind, threads, pending operations, queues.
+ * Waits for no thread; values under a lock that is held are null. */
+void tn__engine_json(tn__engine *engine, tn__buf *out);
 
 /* --------------------------------------------------------------- variables */
 

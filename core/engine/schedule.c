@@ -2,7 +2,7 @@
  * schedule.c: many jobs as one operation. If all jobs are small they run in a
  * plain loop. Otherwise workers run them, and walk from each step to its
  * successors. Errors of variables and spans are kept out of both: only a
- * *careful* run handles them.
+ * *careful* run handles them, and a run whose engine is abandoned meanwhile.
  */
 #include "engine.h"
 #include "engine_state.h"
@@ -114,10 +114,27 @@ static void record_failure(tn__schedule *schedule, uint32_t job, tn_code code) {
   tn__error_release(error);
 }
 
+static bool is_abandoned(const tn__schedule *schedule) {
+  return atomic_load_explicit(&schedule->engine->abandoned,
+                              memory_order_relaxed) != 0;
+}
+
+/* As for a job that is pushed by itself. */
+static void refuse_job(const tn__schedule *schedule, uint32_t job) {
+  tn__error *error =
+      tn__error_refuse(schedule->engine, schedule->job_details[job].name);
+  put_error(schedule, job, error);
+  tn__error_release(error);
+}
+
 static void run_carefully(tn__schedule *schedule, uint32_t job,
                           tn__token *token) {
   tn__engine *engine = schedule->engine;
   const char *name = schedule->job_details[job].name;
+  if (is_abandoned(schedule)) {
+    refuse_job(schedule, job);
+    return;
+  }
   tn__error *cause = find_cause(schedule, job);
   if (cause != NULL) {
     pass_error_on(schedule, job, cause);
@@ -250,7 +267,8 @@ static void run_step(tn__schedule *schedule, uint32_t step) {
   uint32_t job = schedule->plan.steps[step].first;
   const uint32_t end = schedule->plan.steps[step + 1].first;
   tn__token *token = schedule->token;
-  if (atomic_load_explicit(&schedule->careful, memory_order_relaxed) == 0)
+  if (atomic_load_explicit(&schedule->careful, memory_order_relaxed) == 0 &&
+      !is_abandoned(schedule))
     job = run_jobs(schedule, job, end, token);
   for (; job < end; ++job) run_carefully(schedule, job, token);
 }

@@ -80,6 +80,22 @@ static bool ask_for_grant(tn__token *token, uint64_t deadline) {
   return true;
 }
 
+/* Waits of this time and more are in the log. */
+enum { SLOW_MS = 100 };
+
+/* When a wait begins; 0 if the log does not want to know. */
+static uint64_t begin_wait(const tn__engine *engine) {
+  return tn__log_wants(engine->env, TN__LOG_ENGINE, TN_LOG_DEBUG) ? tn__now()
+                                                                  : 0;
+}
+
+static void log_slow_wait(const tn__engine *engine, uint64_t begin) {
+  const uint64_t ms = begin != 0 ? (tn__now() - begin) / 1000000u : 0;
+  if (ms >= SLOW_MS)
+    tn__log(engine->env, TN__LOG_ENGINE, TN_LOG_DEBUG, "a wait took %llu ms",
+            (unsigned long long)ms);
+}
+
 static tn_code wait_granted(tn__engine *engine, tn__var *var,
                             uint32_t condition, uint64_t deadline) {
   tn__claim claim = {.var = var};
@@ -91,10 +107,12 @@ static tn_code wait_granted(tn__engine *engine, tn__var *var,
   claim.token = &token;
   claim.mode = condition == TN__WAIT_ALL ? TN__UPDATE : TN__READ;
   claim.may_leave = deadline != TN__FOREVER;
+  const uint64_t begin = begin_wait(engine);
   if (!ask_for_grant(&token, deadline) || !await_grant(&token, deadline))
     return fail_timed_out();
   const tn_code code = check_var(var, condition, deadline);
   grant_claims(tn__var_release(&claim));
+  log_slow_wait(engine, begin);
   return code;
 }
 
@@ -225,7 +243,9 @@ static tn_code report_errors(tn__error *first, uint64_t n) {
 tn_code tn__wait_all(tn__engine *engine) {
   uint64_t n;
   TN__TRY(tn__check_outside(engine, "a wait for everything"));
+  const uint64_t begin = begin_wait(engine);
   tn__wait_for_pushed(engine);
+  log_slow_wait(engine, begin);
   tn__error *first = tn__error_collect(engine, &n);
   if (n == 0) return TN_OK;
   const tn_code code = first != NULL ? report_errors(first, n)

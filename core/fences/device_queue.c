@@ -112,6 +112,7 @@ tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
   pthread_mutex_init(&queue->lock, NULL);
   pthread_cond_init(&queue->changed, NULL);
   add_to_list(queue);
+  tn__log(env, TN__LOG_ENGINE, TN_LOG_DEBUG, "opened the queue %s", name);
   *out = queue;
   return TN_OK;
 }

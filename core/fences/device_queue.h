@@ -2,8 +2,8 @@
  * device_queue.h: device queues, and the use of their fences by tokens. For the
  * folders of the engine.
  */
-#ifndef TENON_ENGINE_DEVICE_QUEUE_H_
-#define TENON_ENGINE_DEVICE_QUEUE_H_
+#ifndef TENON_FENCES_DEVICE_QUEUE_H_
+#define TENON_FENCES_DEVICE_QUEUE_H_
 
 #include "engine_state.h"
 #include "queue.h"
@@ -84,4 +84,4 @@ void tn__fence_record_pending(tn__queue *queue);
  * done, drops the device's fences and ends the watcher. */
 void tn__fence_finish_all(tn__queue *queue);
 
-#endif /* TENON_ENGINE_DEVICE_QUEUE_H_ */
+#endif /* TENON_FENCES_DEVICE_QUEUE_H_ */

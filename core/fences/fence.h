@@ -2,8 +2,8 @@
  * fence.h: fences of device queues, and the marks that keep them on variables.
  * Shared by fence.c, variable_fences.c, fence_watcher.c and foreign_fences.c.
  */
-#ifndef TENON_FENCE_H_
-#define TENON_FENCE_H_
+#ifndef TENON_FENCES_FENCE_H_
+#define TENON_FENCES_FENCE_H_
 
 #include "device_queue.h"
 #include "travelling_error.h"
@@ -93,4 +93,4 @@ void tn__fence_add(tn__var *var, uint32_t mode, tn__fence *f, bool foreign);
 /* Puts the error on the variable unless it carries one. Takes LOCK. */
 void tn__fence_put_error(tn__var *var, tn__error *error);
 
-#endif /* TENON_FENCE_H_ */
+#endif /* TENON_FENCES_FENCE_H_ */

@@ -2,8 +2,8 @@
  * queue.h: device queues, as jobs and devices use them. Part of the contract of
  * engine.h.
  */
-#ifndef TENON_ENGINE_QUEUE_H_
-#define TENON_ENGINE_QUEUE_H_
+#ifndef TENON_FENCES_QUEUE_H_
+#define TENON_FENCES_QUEUE_H_
 
 #include "job.h"
 
@@ -49,4 +49,4 @@ void *tn__token_queue(const tn__token *token);
  * count. */
 void tn__var_deinit(tn__var *var);
 
-#endif /* TENON_ENGINE_QUEUE_H_ */
+#endif /* TENON_FENCES_QUEUE_H_ */

@@ -2,8 +2,8 @@
  * ready_token.h: counts the grants of a token, and passes a token that has all
  * to the thread that runs it. For the folders of the engine.
  */
-#ifndef TENON_ENGINE_READY_TOKEN_H_
-#define TENON_ENGINE_READY_TOKEN_H_
+#ifndef TENON_FENCES_READY_TOKEN_H_
+#define TENON_FENCES_READY_TOKEN_H_
 
 #include "token.h"
 
@@ -19,4 +19,4 @@ void tn__token_granted(tn__token *token);
  * thread, the queue or the pool that runs it. */
 void tn__token_ready(tn__token *token);
 
-#endif /* TENON_ENGINE_READY_TOKEN_H_ */
+#endif /* TENON_FENCES_READY_TOKEN_H_ */

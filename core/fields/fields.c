@@ -166,7 +166,7 @@ static tn_code fail_missing(const tn__fields *fields, const tn_field *field) {
 }
 
 static void warn_deprecated(const source *from, const tn_field *field) {
-  tn__log(from->env, TN_LOG_WARNING,
+  tn__log(from->env, TN__LOG_REGISTRY, TN_LOG_WARNING,
           "parameter `%s` of %s is deprecated since release %u%s%s",
           field->name, from->fields->where, field->deprecated_since,
           field->use == NULL ? "" : "; use ",

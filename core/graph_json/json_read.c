@@ -194,7 +194,7 @@ static void compare_plugin(const tn__graph_reader *r, const needed *n,
   char hash[24];
   (void)snprintf(hash, sizeof hash, "%016" PRIx64, plugin->manifest_hash);
   if (n->release == plugin->release && strcmp(n->hash, hash) == 0) return;
-  tn__log(r->env, TN_LOG_WARNING,
+  tn__log(r->env, TN__LOG_GRAPH, TN_LOG_WARNING,
           "the graph was saved with plugin `%s` release %" PRIu32
           " (%.40s), but release %" PRIu32
           " (%s) is loaded; its results may differ",

@@ -217,9 +217,25 @@ static tn_code load_file(const load *l) {
   return rc;
 }
 
+/* A search logs its refusals itself, as warnings. */
+static void log_result(const load *l, tn_code rc, size_t n_before) {
+  const tn__registry *registry = l->registry;
+  if (rc && !l->attempt)
+    tn__log(registry->env, TN__LOG_LOADING, TN_LOG_INFO, "refused: %s",
+            tn_error_text());
+  if (rc || registry->plugins.n == n_before) return;
+  const tn__plugin *plugin = registry->plugins.v[n_before];
+  tn__log(registry->env, TN__LOG_LOADING, TN_LOG_INFO,
+          "loaded plugin %s %u (%u operators, %u kernels) from %s",
+          plugin->entry->name, plugin->entry->release,
+          plugin->entry->n_operators, plugin->entry->n_kernels, plugin->path);
+}
+
 static tn_code load_locked(const load *l) {
   TN__TRY(tn__load_begin(l->registry));
+  const size_t n_before = l->registry->plugins.n;
   tn_code rc = load_file(l);
+  log_result(l, rc, n_before);
   tn__load_end(l->registry);
   return rc;
 }

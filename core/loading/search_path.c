@@ -31,7 +31,7 @@ typedef struct search {
 
 static void record_refusal(search *s, tn_code rc) {
   const char *text = tn_error_text();
-  tn__log(s->registry->env, TN_LOG_WARNING, "%s", text);
+  tn__log(s->registry->env, TN__LOG_LOADING, TN_LOG_WARNING, "%s", text);
   if (s->first) return;
   s->first = rc;
   size_t n = strlen(text);
@@ -112,6 +112,8 @@ static tn_code load_one(search *s, const char *path, bool last) {
   s->provided |= attempt.provided;
   s->loaded |= attempt.loaded;
   s->dependent |= attempt.dependent;
+  if (attempt.later)
+    tn__log(env, TN__LOG_LOADING, TN_LOG_DEBUG, "%s waits for others", path);
   if (attempt.later)
     tn__vec_insert_reserved(&s->later, s->later.n, again);
   else

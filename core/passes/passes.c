@@ -234,7 +234,11 @@ tn_code tn__pass_list_run(const tn__pass_list *list, size_t first, size_t end,
                           tn_graph **graph) {
   for (size_t i = first; i < end; ++i) {
     const tn__pass_use *use = &list->v[i];
+    const uint32_t before = tn__n_nodes(*graph);
     TN__TRY(use->own ? use->own->run(graph) : run_plugins(*graph, use->pass));
+    tn__log((*graph)->env, TN__LOG_GRAPH, TN_LOG_DEBUG,
+            "pass %s changed a graph of %u nodes to %u", get_pass_name(use),
+            before, tn__n_nodes(*graph));
   }
   return TN_OK;
 }

@@ -132,8 +132,8 @@ static void borrow_identities(tn__lifetime_table *table, uint32_t n) {
 void tn__lifetimes_borrow(tn__lifetime_table *table, uint32_t n) {
   const uint32_t n_pairs = table->net->nodes[n].n_pairs;
   if (n_pairs == 0) return;
-  if (!table->options->compat) borrow_identities(table, n);
-  if (table->options->compat || n_pairs > MAX_MATCHED)
+  borrow_identities(table, n);
+  if (n_pairs > MAX_MATCHED)
     borrow_in_order(table, n);
   else
     borrow_best(table, n);

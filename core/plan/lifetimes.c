@@ -40,7 +40,6 @@ static tn_code allocate_table(tn__lifetime_table *table) {
   table->skipped = tn__arena_alloc(a, nodes * sizeof *table->skipped);
   table->lifetimes = tn__arena_alloc(a, n * sizeof *table->lifetimes);
   table->reads_left = tn__arena_alloc(a, n * sizeof *table->reads_left);
-  table->one_left = tn__arena_alloc(a, n * sizeof *table->one_left);
   table->events = tn__arena_alloc(a, 2 * n * sizeof *table->events);
   table->scratch = tn__arena_alloc(
       a, 3 * (size_t)find_widest(table->net) * sizeof *table->scratch);
@@ -94,7 +93,6 @@ static void begin_lifetime(tn__lifetime_table *table, uint32_t n, uint32_t e) {
                                        .first = n,
                                        .last = (uint32_t)table->net->n_nodes};
   table->events[table->n_events++] = (tn__plan_event){n, t, false};
-  table->one_left[t] = n;
   add_user(table, n, t);
   tn__lifetimes_join(table, e, t);
 }
@@ -105,7 +103,7 @@ static void end_lifetime(tn__lifetime_table *table, uint32_t n, uint32_t t) {
 }
 
 /* Sorts the outputs of node `n` that have no memory yet, the largest first. Of
- * equal ones the last is first, as in NNVM. */
+ * equal ones the last is first. */
 static uint32_t sort_outputs(tn__lifetime_table *table, uint32_t n) {
   const tn__plan_node *node = &table->net->nodes[n];
   uint32_t count = 0;
@@ -126,7 +124,7 @@ static void begin_outputs(tn__lifetime_table *table, uint32_t n) {
   const uint32_t count = sort_outputs(table, n);
   for (uint32_t k = 0; k < count; ++k) {
     const uint32_t e = table->scratch[k];
-    if (table->refs[e] > 0 || table->options->compat)
+    if (table->refs[e] > 0)
       begin_lifetime(table, n, e);
     else
       table->places[e].request = TN_REQ_NULL;
@@ -138,7 +136,6 @@ static void release_read(tn__lifetime_table *table, uint32_t n, uint32_t e) {
   if (t < 0) return;
   add_user(table, n, (uint32_t)t);
   const uint32_t left = --table->reads_left[t];
-  if (left == 1) table->one_left[t] = n;
   if (left == 0) end_lifetime(table, n, (uint32_t)t);
 }
 
@@ -202,32 +199,6 @@ static void finish_sum(tn__lifetime_table *table, uint32_t n) {
   table->places[e].request = TN_REQ_INPLACE;
 }
 
-/* Returns whether sum `n` can be accumulated after the fact, as in the pass of
- * MXNet. If a sum uses the memory of its first term, the second term can be
- * added there. One condition is stricter than in MXNet, where it was wrong: no
- * other node may read the first term after the writer of the second began. */
-static bool can_move_term(const tn__lifetime_table *table, uint32_t n) {
-  const tn__plan_node *node = &table->net->nodes[n];
-  const uint32_t first = node->in[0], second = node->in[1];
-  const tn__plan_place *out = &table->places[node->first_out];
-  const int32_t t = table->places[first].storage;
-  if (t < 0 || out->storage != t || out->alias != 0) return false;
-  if (!is_alike(&table->net->entries[first], &table->net->entries[second]))
-    return false;
-  if (table->places[second].storage < 0 || table->refs[second] != 1)
-    return false;
-  /* A sum that is skipped writes nothing that could be added. */
-  return table->one_left[t] < table->writer[second] &&
-         !table->skipped[table->writer[second]];
-}
-
-static void move_term(tn__lifetime_table *table, uint32_t n) {
-  const tn__plan_node *node = &table->net->nodes[n];
-  table->places[node->in[1]] =
-      (tn__plan_place){table->places[node->first_out].storage, -1, TN_REQ_ADD};
-  table->skipped[n] = true;
-}
-
 /* -------------------------------------------------------------------- nodes */
 
 static void plan_node(tn__lifetime_table *table, uint32_t n) {
@@ -235,14 +206,11 @@ static void plan_node(tn__lifetime_table *table, uint32_t n) {
   const bool adds = !options->no_inplace && !options->no_accumulate;
   if (table->skipped[n])
     finish_sum(table, n);
-  else if (adds && !options->compat)
+  else if (adds)
     accumulate_outputs(table, n);
   if (!options->no_inplace) tn__lifetimes_borrow(table, n);
   begin_outputs(table, n);
-  const bool moves = adds && options->compat && table->net->nodes[n].sum &&
-                     can_move_term(table, n);
   release_memory(table, n);
-  if (moves) move_term(table, n);
 }
 
 tn_code tn__lifetimes_find(tn__lifetime_table *table) {

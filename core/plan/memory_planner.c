@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * memory_planner.c: makes a memory plan. Lifetimes come first, then storages,
- * then the pools of the devices. The compat mode chooses blocks (plan_block.c).
- * The default mode chooses offsets (fit.c, or parallel_fit.c for parallel
- * branches).
+ * then the pools of the devices, with an offset for each storage (fit.c, or
+ * parallel_fit.c for parallel branches).
  */
 #include "planning.h"
-
-enum { USUAL_RANGE = 16 };
 
 /* The state of one planning. `arena` holds temporary memory. */
 typedef struct planning {
@@ -72,75 +69,7 @@ static void place_in_row(planning *p, tn__plan_pool *pool) {
   pool->bytes += tn__round_up(pool->workspace, p->options.align);
 }
 
-/* ------------------------------------------------------------------- compat */
-
-/* Finds a block for each lifetime at match range `range`. */
-static tn_code find_blocks(planning *p, uint32_t range, const uint32_t *colour,
-                           tn__plan_blocks **out) {
-  tn__lifetime_table *table = &p->table;
-  TN__TRY(tn__plan_blocks_create(&p->arena, table->n_lifetimes, range, out));
-  for (size_t k = 0; k < table->n_events; ++k) {
-    const tn__plan_event *event = &table->events[k];
-    tn__lifetime *t = &table->lifetimes[event->lifetime];
-    const uint32_t c = colour == NULL ? 0 : colour[event->node];
-    if (event->ends)
-      tn__plan_blocks_free(*out, t->storage, c);
-    else
-      t->storage = tn__plan_blocks_request(*out, t->device, t->bytes, c);
-  }
-  return TN_OK;
-}
-
-static size_t block_total(const tn__plan_blocks *blocks) {
-  size_t total = 0;
-  for (uint32_t b = 0; b < tn__plan_blocks_count(blocks); ++b)
-    total += tn__plan_blocks_bytes(blocks, b);
-  return total;
-}
-
-/* Finds blocks for the lifetimes at the best range. */
-static tn_code choose_blocks(planning *p, tn__plan_blocks **out) {
-  const tn__plan_options *o = &p->options;
-  uint32_t *colour = NULL, best = o->match_range;
-  size_t least = SIZE_MAX;
-  if (o->n_colours > 1)
-    TN__TRY(tn__plan_colour_nodes(p->net, &p->arena, o->n_colours, &colour));
-  if (o->no_share) return find_blocks(p, 0, colour, out);
-  for (uint64_t r = 1; o->sweep && r <= o->match_range; r *= 2) {
-    TN__TRY(find_blocks(p, (uint32_t)r, colour, out));
-    if (block_total(*out) >= least) continue;
-    least = block_total(*out);
-    best = (uint32_t)r;
-  }
-  p->plan->match_range = best;
-  return find_blocks(p, best, colour, out);
-}
-
-static tn_code plan_blocks(planning *p) {
-  tn__memory_plan *plan = p->plan;
-  tn__plan_blocks *blocks;
-  TN__TRY(choose_blocks(p, &blocks));
-  plan->n_storages = tn__plan_blocks_count(blocks);
-  plan->storages =
-      tn__arena_alloc(&plan->arena, plan->n_storages * sizeof *plan->storages);
-  if (plan->storages == NULL) return tn__fail_memory(0, "storages");
-  for (uint32_t b = 0; b < plan->n_storages; ++b)
-    plan->storages[b] = (tn__plan_storage){
-        .bytes = tn__plan_blocks_bytes(blocks, b),
-        .device = tn__plan_blocks_device(blocks, b),
-        .first = TN__NO_NODE,
-    };
-  for (uint32_t t = 0; t < p->table.n_lifetimes; ++t) {
-    const tn__lifetime *lifetime = &p->table.lifetimes[t];
-    tn__plan_storage *s = &plan->storages[lifetime->storage];
-    if (lifetime->first < s->first) s->first = lifetime->first;
-    if (lifetime->last > s->last) s->last = lifetime->last;
-  }
-  for (size_t k = 0; k < plan->n_pools; ++k) place_in_row(p, &plan->pools[k]);
-  return TN_OK;
-}
-
-/* ------------------------------------------------------------------ default */
+/* ------------------------------------------------------------------ offsets */
 
 static tn_code list_storages(planning *p) {
   tn__memory_plan *plan = p->plan;
@@ -149,8 +78,7 @@ static tn_code list_storages(planning *p) {
       tn__arena_alloc(&plan->arena, plan->n_storages * sizeof *plan->storages);
   if (plan->storages == NULL) return tn__fail_memory(0, "storages");
   for (uint32_t t = 0; t < plan->n_storages; ++t) {
-    tn__lifetime *lifetime = &p->table.lifetimes[t];
-    lifetime->storage = t;
+    const tn__lifetime *lifetime = &p->table.lifetimes[t];
     plan->storages[t] = (tn__plan_storage){.bytes = lifetime->bytes,
                                            .device = lifetime->device,
                                            .first = lifetime->first,
@@ -241,12 +169,8 @@ static tn_code plan_offsets(planning *p) {
 static void write_answer(planning *p) {
   tn__memory_plan *plan = p->plan;
   const tn__lifetime_table *table = &p->table;
-  for (size_t e = 0; e < p->net->n_entries; ++e) {
+  for (size_t e = 0; e < p->net->n_entries; ++e)
     plan->places[e] = table->places[e];
-    if (table->places[e].storage >= 0)
-      plan->places[e].storage =
-          (int32_t)table->lifetimes[table->places[e].storage].storage;
-  }
   for (size_t n = 0; n < p->net->n_nodes; ++n)
     plan->skipped[n] = table->skipped[n];
   for (size_t k = 0; k < plan->n_pools; ++k)
@@ -267,7 +191,7 @@ static tn_code make_plan(planning *p) {
       .net = p->net, .options = &p->options, .arena = &p->arena};
   TN__TRY(tn__lifetimes_find(&p->table));
   TN__TRY(find_devices(p));
-  TN__TRY(p->options.compat ? plan_blocks(p) : plan_offsets(p));
+  TN__TRY(plan_offsets(p));
   write_answer(p);
   return TN_OK;
 }
@@ -296,8 +220,6 @@ tn_code tn__memory_plan_init(tn__memory_plan *plan, const tn__env *env,
   planning p = {.plan = plan, .net = net, .options = *options};
   *plan = (tn__memory_plan){0};
   if (p.options.align == 0) p.options.align = TN__PLAN_ALIGN;
-  if (p.options.match_range == 0) p.options.match_range = USUAL_RANGE;
-  p.options.parallel &= !p.options.compat;
   TN__TRY(tn__plan_net_check(env, net));
   TN__TRY(check_total(net, p.options.align));
   tn__arena_init(&plan->arena, env);

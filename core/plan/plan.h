@@ -10,16 +10,11 @@
  * writer to its last reader. Entries that share memory by right form one
  * storage. Examples are an output in the memory of an input, and a term that is
  * added to a running sum. Storages and the workspaces of nodes get offsets in
- * the pool of their device. There are two modes:
+ * the pool of their device.
  *
- *   default  Chooses in-place pairs that save the most bytes, and accumulates
- *            sums where that saves a term. The pool is as near to the peak of
- *            live bytes as a bounded search comes: blocks may be split and
- *            merged at will.
- *   compat   The planner of NNVM as MXNet 0.12 ran it, decision by decision. A
- *            storage is a block that goes whole from one entry to the next if
- *            their sizes are within a factor of `match_range`. It exists for
- *            comparison with published figures.
+ * A plan chooses the in-place pairs that save the most bytes, and accumulates
+ * sums where that saves a term. The pool is as near to the peak of live bytes
+ * as a bounded search comes: blocks may be split and merged at will.
  *
  * All functions work on memory of the caller and of `env`, keep no state, and
  * may be called from any thread.
@@ -105,19 +100,10 @@ tn_code tn__plan_net_has_branches(const tn__env *env, const tn__plan_net *net,
 /* ------------------------------------------------------------------ options */
 
 typedef struct tn__plan_options {
-  bool compat;
   bool no_inplace;    /* no output in the memory of an input */
   bool no_share;      /* no storage in the memory of another */
   bool no_accumulate; /* sums are computed as written */
-  /* compat: a block serves a request of at most `match_range` times fewer or
-   * more bytes. 0 means the usual 16. */
-  uint32_t match_range;
-  /* compat: tries 1, 2, 4, ... match_range and keeps the smallest plan. */
-  bool sweep;
-  /* compat: number of colours. A block that a node of one colour has freed is
-   * not used by a node of another. 0 and 1: no colours. */
-  uint32_t n_colours;
-  /* default: nodes that do not wait for each other's data do not wait for each
+  /* Nodes that do not wait for each other's data do not wait for each
    * other's memory either. Only nodes that come after all users of a storage
    * may use it again, whatever the order of execution. Costs memory. */
   bool parallel;
@@ -155,8 +141,7 @@ typedef struct tn__plan_storage {
 typedef struct tn__plan_pool {
   int32_t device;
   size_t bytes; /* bytes to allocate for the offsets of all storages */
-  /* Total size if each storage were an allocation of its own: the published
-   * figure of compat. In the default mode it is the size without sharing. */
+  /* Total size if each storage were an allocation of its own. */
   size_t separate;
   size_t workspace; /* the largest of one node */
   /* The most bytes that are live at one node, after in-place, in this order. No
@@ -172,8 +157,7 @@ typedef struct tn__memory_plan {
   size_t n_storages;
   tn__plan_pool *pools;
   size_t n_pools;
-  uint32_t match_range; /* compat: the range that was kept */
-  tn__arena arena;      /* all of the above */
+  tn__arena arena; /* all of the above */
 } tn__memory_plan;
 
 /* Makes a plan. On failure (TN_INVALID as tn__plan_net_check, TN_OUT_OF_MEMORY)

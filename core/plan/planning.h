@@ -5,10 +5,8 @@
  *   net_check.c       checks the tables of a net
  *   lifetimes.c       finds which entries share memory, and when it is in use
  *   borrow.c          chooses outputs that use the memory of an input
- *   plan_block.c      compat: blocks that go whole from lifetime to lifetime
- *   colour.c          compat: colours nodes by long paths
  *   branch.c          decides which nodes come after which
- *   fit.c             default: offsets, by several methods
+ *   fit.c             offsets, by several methods
  *   skyline.c         one method, for nets of any length
  *   greedy.c          another method, for short nets
  *   parallel_fit.c    offsets that keep branches parallel
@@ -25,14 +23,12 @@ enum { TN__PLAN_ALIGN = 64 }; /* replaces align 0 of tn__plan_options */
 /* ---------------------------------------------------------------- lifetimes */
 
 /* Entries that share memory by right, from the writer of the first to the last
- * use of any of them. In the default mode each lifetime is one storage. In
- * compat a lifetime has a storage for a while. */
+ * use of any of them. Each lifetime is one storage. */
 typedef struct tn__lifetime {
   size_t bytes;
   int32_t device;
   uint32_t first;
-  uint32_t last;    /* n_nodes if the memory is kept */
-  uint32_t storage; /* chosen by the block pool of compat */
+  uint32_t last; /* n_nodes if the memory is kept */
 } tn__lifetime;
 
 /* A lifetime begins or ends at a node. Events are in the order in which they
@@ -56,7 +52,6 @@ typedef struct tn__lifetime_table {
   tn__lifetime *lifetimes;
   uint32_t n_lifetimes;
   uint32_t *reads_left; /* by lifetime: number of reads still to come */
-  uint32_t *one_left;   /* by lifetime: the node after which one read remains */
   tn__plan_event *events;
   size_t n_events;
   uint32_t *scratch; /* room for the inputs and outputs of the widest node */
@@ -69,8 +64,8 @@ typedef struct tn__lifetime_table {
 /* Fills in everything from the net, the options and the arena. */
 tn_code tn__lifetimes_find(tn__lifetime_table *table) TN_MUST_USE;
 
-/* Lets outputs of node `n` borrow the memory of inputs: in the order of its
- * pairs (compat), or such that the most bytes are saved. */
+/* Lets outputs of node `n` borrow the memory of inputs, such that the most
+ * bytes are saved. */
 void tn__lifetimes_borrow(tn__lifetime_table *table, uint32_t n);
 
 /* Adds entry `e` to lifetime `t`. From now on the readers of the entry keep the
@@ -94,33 +89,6 @@ size_t tn__lifetimes_peak(const tn__lifetime_table *table, int32_t device,
 static inline size_t tn__round_up(size_t bytes, size_t align) {
   return (bytes + align - 1) / align * align;
 }
-
-/* ------------------------------------------------------------------- compat */
-
-typedef struct tn__plan_blocks tn__plan_blocks;
-
-/* The blocks of compat, chosen by one rule. Candidates are the free blocks of
- * the same device and colour. The first choice is the smallest block that is
- * not smaller than the request and at most `range` times its size. The second
- * choice is the largest smaller block of at least a `range`th of the size; it
- * grows. Otherwise a new block is made. Of equal larger blocks the first freed
- * is used, of equal smaller ones the last freed. `range` 0 shares nothing. */
-tn_code tn__plan_blocks_create(tn__arena *arena, size_t capacity,
-                               uint32_t range,
-                               tn__plan_blocks **out) TN_MUST_USE;
-uint32_t tn__plan_blocks_request(tn__plan_blocks *pool, int32_t device,
-                                 size_t bytes, uint32_t colour);
-void tn__plan_blocks_free(tn__plan_blocks *pool, uint32_t block,
-                          uint32_t colour);
-size_t tn__plan_blocks_count(const tn__plan_blocks *pool);
-size_t tn__plan_blocks_bytes(const tn__plan_blocks *pool, uint32_t block);
-int32_t tn__plan_blocks_device(const tn__plan_blocks *pool, uint32_t block);
-
-/* Colours the nodes: colour[node] < n. The longest path gets the first colour,
- * the longest path over the remaining nodes the second, and so on. All nodes
- * that remain in the end get the last colour. */
-tn_code tn__plan_colour_nodes(const tn__plan_net *net, tn__arena *arena,
-                              uint32_t n, uint32_t **out) TN_MUST_USE;
 
 /* ----------------------------------------------------------------- branches */
 

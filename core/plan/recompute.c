@@ -464,8 +464,7 @@ static tn_code try_limit(search *s, size_t limit, size_t budget, size_t *over,
 
 /* A plan may take more than the peak by which choices are judged. Then the
  * search starts again with a limit lower by the difference, and at last with
- * limit 0. Storages with offsets take little more. The blocks of compat may
- * take more than they would without repeats. */
+ * limit 0. */
 static tn_code search_within(search *s, size_t budget, tn__recompute *out) {
   enum { ATTEMPTS = 5 };
   size_t limit = budget, over = 0;

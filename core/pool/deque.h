@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * deque.h: the work-stealing deque of a worker. For the folders of the engine.
  */
-#ifndef TENON_ENGINE_DEQUE_H_
-#define TENON_ENGINE_DEQUE_H_
+#ifndef TENON_POOL_DEQUE_H_
+#define TENON_POOL_DEQUE_H_
 
 #include "job.h"
 
@@ -37,4 +37,4 @@ static inline bool tn__deque_is_empty(tn__deque *deque) {
          atomic_load_explicit(&deque->top, memory_order_seq_cst);
 }
 
-#endif /* TENON_ENGINE_DEQUE_H_ */
+#endif /* TENON_POOL_DEQUE_H_ */

@@ -14,8 +14,8 @@
  *
  * So a participant finds the loop alive until it leaves.
  */
-#ifndef TENON_ENGINE_LOOP_SLOTS_H_
-#define TENON_ENGINE_LOOP_SLOTS_H_
+#ifndef TENON_POOL_LOOP_SLOTS_H_
+#define TENON_POOL_LOOP_SLOTS_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -49,4 +49,4 @@ void tn__loop_leave(tn__loop_slot *slot);
 /* True if a loop has room for a participant. */
 bool tn__loop_has_room(tn__loop_slots *slots);
 
-#endif /* TENON_ENGINE_LOOP_SLOTS_H_ */
+#endif /* TENON_POOL_LOOP_SLOTS_H_ */

@@ -67,9 +67,11 @@ static void start_threads(tn__pool *pool) {
   }
   atomic_store(&pool->n_threads, n);
   if (n < pool->n_workers)
-    tn__log(pool->env, TN_LOG_WARNING,
+    tn__log(pool->env, TN__LOG_ENGINE, TN_LOG_WARNING,
             "the system granted %u of %u worker threads; going on with them", n,
             pool->n_workers);
+  else
+    tn__log(pool->env, TN__LOG_ENGINE, TN_LOG_DEBUG, "started %u workers", n);
 }
 
 /* A thread that adds work checks `started` afterwards. tn__pool_stop clears it

@@ -6,8 +6,8 @@
  * threads put it into the shared list. Tokens with a priority go to a heap,
  * which workers check first (priority above 0) or last (below 0).
  */
-#ifndef TENON_ENGINE_POOL_H_
-#define TENON_ENGINE_POOL_H_
+#ifndef TENON_CORE_POOL_H_
+#define TENON_CORE_POOL_H_
 
 #include <fenv.h>
 #include <pthread.h>
@@ -121,4 +121,4 @@ static inline void tn__pool_wake_workers(tn__pool *pool, uint32_t n) {
  * have no processor. */
 void tn__pool_wake_more(tn__pool *pool, uint32_t n);
 
-#endif /* TENON_ENGINE_POOL_H_ */
+#endif /* TENON_CORE_POOL_H_ */

@@ -2,8 +2,8 @@
  * priority_heap.h: ready tokens that have a priority. For the folders of the
  * engine.
  */
-#ifndef TENON_ENGINE_PRIORITY_HEAP_H_
-#define TENON_ENGINE_PRIORITY_HEAP_H_
+#ifndef TENON_POOL_PRIORITY_HEAP_H_
+#define TENON_POOL_PRIORITY_HEAP_H_
 
 #include <pthread.h>
 
@@ -25,4 +25,4 @@ bool tn__priority_heap_push(tn__priority_heap *heap, const tn__env *env,
 /* NULL if the heap is empty. */
 tn__token *tn__priority_heap_take(tn__priority_heap *heap);
 
-#endif /* TENON_ENGINE_PRIORITY_HEAP_H_ */
+#endif /* TENON_POOL_PRIORITY_HEAP_H_ */

@@ -2,8 +2,8 @@
  * shared_list.h: ready tokens from threads without a deque. For the folders of
  * the engine.
  */
-#ifndef TENON_ENGINE_SHARED_LIST_H_
-#define TENON_ENGINE_SHARED_LIST_H_
+#ifndef TENON_POOL_SHARED_LIST_H_
+#define TENON_POOL_SHARED_LIST_H_
 
 #include "job.h"
 
@@ -29,4 +29,4 @@ uint32_t tn__shared_take(tn__shared *shared, tn__token **out, uint32_t max);
 bool tn__shared_is_empty(tn__shared *shared);
 void tn__shared_deinit(tn__shared *shared, const tn__env *env);
 
-#endif /* TENON_ENGINE_SHARED_LIST_H_ */
+#endif /* TENON_POOL_SHARED_LIST_H_ */

@@ -129,10 +129,8 @@ static tn_code read_input_shapes_only(tn_program *p, tn__step *step) {
 }
 
 /* Lets all idle steps read only shapes, from the last step to the first,
- * because an idle step can make earlier steps idle. A plan that counts like
- * MXNet counts all steps. */
+ * because an idle step can make earlier steps idle. */
 static tn_code remove_idle_steps(tn_program *p) {
-  if (p->how.plan >= TN_PLAN_COMPAT) return TN_OK;
   for (uint32_t i = p->n_steps; i-- > 0;)
     if (is_idle(p, p->steps[i]))
       TN__TRY(read_input_shapes_only(p, p->steps[i]));

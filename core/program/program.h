@@ -2,13 +2,11 @@
  * program.h: a program, which is a graph that is ready to run. The folders
  * core/program, core/execution and core/program_bind share it.
  *
- * program_bind.c goes through these stations, each a function of its file:
+ * program_bind.c goes through stations, each a function of its file. Those of
+ * core/program_bind make the graph and its arrays (stations.h), and these the
+ * rest:
  *
- *   bind_*.c           arguments, requests and outputs of the user; the copy of
- *                      the graph with gradients, inferred, rewritten by passes
- *                      (binding.h)
- *   placement.c        devices of the nodes, copies between devices
- *   steps.c            the nodes of the copy as steps, in order of execution
+ *   steps.c            the nodes of the graph as steps, in order of execution
  *   arrays.c           an array without memory for each entry; with these, a
  *                      kernel for each step
  *   recompute_steps.c  forward steps that run twice to save memory
@@ -16,7 +14,6 @@
  *   fusion.c           runs of steps that become one
  *   alias.c            results that have the elements of an input
  *   program_memory.c   input of the memory planner, and memory by its plan
- *   bind_loops.c       programs of loops
  *
  * Runs go through these:
  *
@@ -237,10 +234,6 @@ static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
   return entry == TN_NONE ? NULL : p->values[entry].array;
 }
 
-/* Sets on each node an attribute with the name of its group, so that the
- * gradients of the node inherit it; "" is the default device. Does nothing
- * without groups. */
-tn_code tn__placement_label(tn_program *p);
 /* The device of a node. */
 static inline tn__device *tn__node_device(const tn_program *p, uint32_t node) {
   return p->placement.where ? p->placement.where[node] : p->placement.device;

@@ -432,23 +432,9 @@ tn_code tn__step_materialise(tn__step *step, uint32_t train) {
 }
 
 void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {
-  *out = (tn__plan_options){0};
-  switch (how->plan) {
-    case TN_PLAN_NONE:
-      out->no_inplace = out->no_share = out->no_accumulate = true;
-      break;
-    case TN_PLAN_COMPAT:
-      out->compat = true;
-      break;
-    case TN_PLAN_COMPAT_INPLACE:
-      out->compat = out->no_share = true;
-      break;
-    case TN_PLAN_COMPAT_SHARE:
-      out->compat = out->no_inplace = true;
-      break;
-    default:
-      break;
-  }
+  const bool none = how->plan == TN_PLAN_NONE;
+  *out = (tn__plan_options){
+      .no_inplace = none, .no_share = none, .no_accumulate = none};
 }
 
 static tn_code check_budget(const tn_program *p) {
@@ -513,44 +499,6 @@ static tn_code plan_branches(tn_program *p, const tn_bind *how,
   return TN_OK;
 }
 
-/* -------------------------------------------------------------------- heads */
-
-static bool is_pool_of_other_program(const tn_bind *how,
-                                     const tn__block *pool) {
-  const tn_program *other = how->shared;
-  for (size_t k = 0; other && k < other->memory.plan.n_pools; ++k)
-    if (other->memory.pools[k] == pool) return true;
-  return false;
-}
-
-/* Zeroes the heads that are in a pool of this program, as all new arrays are
- * zero. Heads in the memory of another program keep its data. */
-static tn_code zero_heads(const tn_program *p, const tn_bind *how) {
-  for (uint32_t i = 0; i < p->heads.n; ++i) {
-    const uint32_t entry = tn__entry_id(p->graph, p->heads.v[i]);
-    const tn__value *value = &p->values[entry];
-    const tn__plan_place *place = tn__plan_place_of(p, entry);
-    tn_array *zeros = NULL;
-    if (!place || place->storage < 0 ||
-        tn_tensor_size(&value->array->tensor) == 0)
-      continue;
-    const int32_t device = p->memory.plan.storages[place->storage].device;
-    if (is_pool_of_other_program(how, tn__pool_of(p, device))) continue;
-    const tn_tensor *t = &value->array->tensor;
-    const tn_spec spec = {t->dtype, t->ndim, t->shape};
-    TN__TRY(tn__array_create(p->env, &spec, &zeros));
-    tn_code rc = tn__array_copy(value->array, zeros);
-    tn__array_release(zeros);
-    /* wait now, because other users of the pool do not use the variable of this
-     * head */
-    if (rc == TN_OK)
-      rc = tn__array_wait(value->array, TN__WAIT_WRITERS, TN__FOREVER);
-    if (rc != TN_OK)
-      return tn__node_fail(tn__node_at(p->graph, p->heads.v[i].node), rc);
-  }
-  return TN_OK;
-}
-
 /* --------------------------------------------------------------------- all */
 
 tn_code tn__program_alloc_memory(tn_program *p, const tn_bind *how) {
@@ -573,5 +521,5 @@ tn_code tn__program_alloc_memory(tn_program *p, const tn_bind *how) {
       TN__TRY(set_entry_memory(p, p->steps[i]->out[k]));
   for (uint32_t i = 0; i < p->n_steps; ++i)
     TN__TRY(finish_step_memory(p, p->steps[i]));
-  return zero_heads(p, how);
+  return TN_OK;
 }

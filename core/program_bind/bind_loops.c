@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "binding.h"
 #include "iteration.h"
+#include "stations.h"
 
 #define TN__MOST_LOOP_STEPS 1000000000u
 

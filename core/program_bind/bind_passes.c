@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "binding.h"
+#include "stations.h"
 
 static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
@@ -34,61 +34,59 @@ static tn_code keep_variables(tn_program *p, kept *k) {
   return TN_OK;
 }
 
-static void renew_variables(tn__binding *b, const kept *k) {
-  tn_program *p = b->p;
+static void renew_variables(tn_program *p, const kept *k) {
   for (uint32_t i = 0; i < k->n; ++i)
     if (k->v[i]) get_kept_entry(p, i)->node = k->v[i]->id;
-  for (uint32_t i = 0; i < b->n_of; ++i) b->of[i] = p->arguments.v[b->which[i]];
 }
 
-tn_code tn__bind_passes_before(tn__binding *b) {
-  tn_program *p = b->p;
+tn_code tn__bind_passes_before(tn__pass_list *passes,
+                               const tn__user_options *options, tn_program *p) {
   kept variables;
-  if (b->passes.n == 0) return TN_OK;
-  TN__TRY(tn__graph_infer(p->graph, b->known, b->n_known));
-  TN__TRY(tn__pass_list_check(&b->passes, p->graph));
+  if (passes->n == 0) return TN_OK;
+  TN__TRY(tn__graph_infer(p->graph, options->known, options->n_known));
+  TN__TRY(tn__pass_list_check(passes, p->graph));
   TN__TRY(keep_variables(p, &variables));
-  TN__TRY(tn__pass_list_run(&b->passes, 0, b->passes.gradient, &p->graph));
+  TN__TRY(tn__pass_list_run(passes, 0, passes->gradient, &p->graph));
   memcpy(p->heads.v, p->graph->heads, p->heads.n * sizeof *p->heads.v);
-  renew_variables(b, &variables);
+  renew_variables(p, &variables);
   return TN_OK;
 }
 
 /* Appends the gradients to the heads of the graph, so that passes keep them. */
-static tn_code append_gradients(tn__binding *b) {
-  const tn_program *p = b->p;
-  const size_t n = (size_t)p->heads.n + b->n_of;
-  tn_entry *all = tn__arena_alloc(&b->p->arena, (n + 1) * sizeof *all);
+static tn_code append_gradients(const tn__requests *requests, tn_program *p) {
+  const size_t n = (size_t)p->heads.n + requests->n;
+  tn_entry *all = tn__arena_alloc(&p->arena, (n + 1) * sizeof *all);
   if (!all) return fail_memory(n * sizeof *all);
   memcpy(all, p->heads.v, p->heads.n * sizeof *all);
-  for (uint32_t k = 0; k < b->n_of; ++k)
-    all[p->heads.n + k] = p->gradients.v[b->which[k]];
+  for (uint32_t k = 0; k < requests->n; ++k)
+    all[p->heads.n + k] = p->gradients.v[requests->which[k]];
   return tn__graph_heads_set(p->graph, all, n);
 }
 
 /* Runs the passes after "gradient". Then adds the copies of heads and gradients
  * again that the passes have removed. */
-tn_code tn__bind_passes_after(tn__binding *b) {
-  tn_program *p = b->p;
+tn_code tn__bind_passes_after(tn__pass_list *passes,
+                              const tn__user_options *options,
+                              tn__requests *requests, tn_program *p) {
   kept variables;
-  if (b->passes.gradient + 1 >= b->passes.n) return TN_OK;
+  if (passes->gradient + 1 >= passes->n) return TN_OK;
   TN__TRY(keep_variables(p, &variables));
-  TN__TRY(append_gradients(b));
-  TN__TRY(tn__pass_list_run(&b->passes, b->passes.gradient + 1, b->passes.n,
-                            &p->graph));
-  renew_variables(b, &variables);
+  TN__TRY(append_gradients(requests, p));
+  TN__TRY(
+      tn__pass_list_run(passes, passes->gradient + 1, passes->n, &p->graph));
+  renew_variables(p, &variables);
   memcpy(p->heads.v, p->graph->heads, p->heads.n * sizeof *p->heads.v);
-  for (uint32_t k = 0; k < b->n_of; ++k)
-    b->gradients[k] = p->graph->heads[p->heads.n + k];
-  TN__TRY(tn__bind_copy_heads(b));
-  TN__TRY(tn__bind_copy_gradients(b));
+  for (uint32_t k = 0; k < requests->n; ++k)
+    requests->computed[k] = p->graph->heads[p->heads.n + k];
+  TN__TRY(tn__bind_copy_heads(&p->arguments, options, p->graph, &p->heads));
+  TN__TRY(tn__bind_copy_gradients(requests, p));
   TN__TRY(tn__graph_heads_set(p->graph, p->heads.v, p->heads.n));
   return tn__graph_infer_more(p->graph);
 }
 
 /* Copies the names of the passes, because tn_program_reshape binds with the
  * same passes again. */
-tn_code tn__bind_passes_keep(tn_program *p, const tn_bind *how) {
+tn_code tn__bind_passes_keep(const tn_bind *how, tn_program *p) {
   const size_t n = how->n_passes;
   const char **names = tn__arena_alloc(&p->arena, (n + 1) * sizeof *names);
   for (size_t i = 0; names && i < n; ++i)

@@ -3,7 +3,7 @@
  * operators declare (`init` in a manifest). The call may be in the graph or
  * inside of a loop.
  */
-#include "binding.h"
+#include "stations.h"
 
 /* Sets out[node] to the initial value that an operator declares for the
  * variable; NULL: zeros, or the node is no state. */
@@ -49,8 +49,8 @@ static tn_code fill_initial_value(const tn_program *p, tn_array *to,
   return value == 0 ? TN_OK : tn__array_fill(p, to, value);
 }
 
-tn_code tn__bind_init_states(tn__binding *b) {
-  const tn_program *p = b->p;
+tn_code tn__bind_init_states(const tn__user_options *options,
+                             const tn_program *p) {
   if (p->arguments.n_states == 0) return TN_OK;
   const size_t bytes = (tn__n_nodes(p->graph) + 1) * sizeof(const char *);
   const char **begin = tn__zalloc(p->env, bytes);
@@ -59,7 +59,8 @@ tn_code tn__bind_init_states(tn__binding *b) {
   const uint32_t n = p->arguments.n + p->arguments.n_states;
   for (uint32_t i = p->arguments.n; rc == TN_OK && i < n; ++i) {
     const tn_entry state = p->arguments.v[i];
-    if ((b->given[i] && b->given[i]->array) || !begin[state.node]) continue;
+    const tn_argument *given = options->arguments[i];
+    if ((given && given->array) || !begin[state.node]) continue;
     rc = fill_initial_value(p, p->values[tn__entry_id(p->graph, state)].array,
                             begin[state.node]);
   }

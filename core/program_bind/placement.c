@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "binding.h"
+#include "stations.h"
 
 static const char KEY[] = "group";
 
 typedef struct placing {
-  const tn__binding *b;
+  const tn__requests *requests; /* NULL before gradients are added */
   tn_program *p;
   uint32_t n;    /* number of nodes */
   uint32_t none; /* number of the default device, after those of groups */
@@ -364,7 +364,8 @@ static tn_code copy_gradient(copying *c, uint32_t i) {
   if (tn__entry_is_none(gradient) || p->placement.where[gradient.node] == to)
     return TN_OK;
   const tn__device *from = p->placement.where[gradient.node];
-  if ((from->table || to->table) && tn__bind_request(c->pl->b, i) == TN_REQ_ADD)
+  if ((from->table || to->table) &&
+      c->pl->requests->by_argument[i] == TN_REQ_ADD)
     TN__TRY(get_copy(c, gradient, to, &gradient));
   else if (needs_two_copies(from, to))
     TN__TRY(get_copy(c, gradient, p->env->cpu, &gradient));
@@ -434,8 +435,7 @@ static tn_code make_placement(placing *pl) {
   return add_copies(pl);
 }
 
-tn_code tn__placement_make(const tn__binding *b) {
-  tn_program *p = b->p;
+tn_code tn__placement_make(const tn__requests *requests, tn_program *p) {
   placing pl;
   const size_t n = p->how.n_groups + (size_t)2; /* plus the default device,
                                                    and the cpu */
@@ -445,7 +445,7 @@ tn_code tn__placement_make(const tn__binding *b) {
   if (p->how.n_groups == 0) return TN_OK;
   add_device(p, p->env->cpu);
   tn_code rc = open_placement(&pl, p);
-  pl.b = b;
+  pl.requests = requests;
   if (rc == TN_OK) rc = make_placement(&pl);
   return close_placement(&pl, rc);
 }

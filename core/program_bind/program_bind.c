@@ -1,84 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * program_bind.c: makes a program of a graph: calls the stations of program.h
- * in order.
+ * program_bind.c: makes a program of a graph: calls the stations of stations.h
+ * and of core/program in order.
  */
+#include <inttypes.h>
 #include <string.h>
 
-#include "binding.h"
+#include "stations.h"
 
 static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
 }
 
-/* The state of listing the arguments of a program: variables of the user's
- * graph. */
-typedef struct argument_search {
-  tn_program *p;
-  const tn_graph *graph;
-  uint8_t *listed; /* for each node of `graph`: 1 if the list has it already */
-  uint32_t n;
-} argument_search;
-
-static void add_argument(argument_search *f, const tn__node *variable) {
-  const tn__node *node = tn__map_get(&f->p->graph->names, variable->name);
-  if (f->listed[variable->id]) return;
-  f->listed[variable->id] = 1;
-  f->p->arguments.v[f->n++] = (tn_entry){node->id, 0};
-}
-
-/* Adds variables that no head needs, but for which the user passes options. The
- * call that a gradient belongs to may need their shapes. */
-static void add_unneeded_arguments(argument_search *f, const tn_bind *how,
-                                   bool states) {
-  for (size_t i = 0; i < how->n_arguments; ++i) {
-    const tn__node *node =
-        tn__map_get(&f->graph->names, how->arguments[i].name);
-    if (node && node->kind == TN__NODE_VARIABLE &&
-        ((node->flags & TN__NODE_STATE) != 0) == states)
-      add_argument(f, node);
-  }
-}
-
-/* Lists the arguments and states of the user's graph in its order. The flat
- * graph may need fewer of them, in another order. */
-static tn_code find_arguments(const tn__binding *b, const tn_graph *graph) {
-  tn_program *p = b->p;
-  const tn_entry *v = NULL;
-  uint32_t n_arguments = 0, n_states = 0;
-  TN__TRY(tn__graph_variables((tn_graph *)(uintptr_t)graph, /* cached in the
-                                                               graph */
-                              &v, &n_arguments, &n_states));
-  const size_t most = n_arguments + n_states + b->how->n_arguments + 1;
-  argument_search f = {.p = p, .graph = graph};
-  f.listed = tn__arena_alloc(&p->arena, tn__n_nodes(graph) + (size_t)1);
-  p->arguments.v = tn__arena_alloc(&p->arena, most * sizeof *p->arguments.v);
-  if (p->arena.failed) return fail_memory(most * sizeof *p->arguments.v);
-  for (uint32_t i = 0; i < n_arguments; ++i)
-    add_argument(&f, tn__node_at(graph, v[i].node));
-  add_unneeded_arguments(&f, b->how, false);
-  p->arguments.n = f.n;
-  for (uint32_t i = n_arguments; i < n_arguments + n_states; ++i)
-    add_argument(&f, tn__node_at(graph, v[i].node));
-  add_unneeded_arguments(&f, b->how, true);
-  p->arguments.n_states = f.n - p->arguments.n;
-  return TN_OK;
-}
-
-static tn_code begin_binding(tn__binding *b, const tn_graph *graph) {
-  tn_program *p = b->p;
+/* Copies the user's graph, and makes a flat copy of it. */
+static tn_code copy_graph(const tn_graph *graph, tn_graph **copy,
+                          tn_graph **flat) {
   if (graph->n_heads == 0)
     return tn__fail(TN_INVALID,
                     "the graph has no heads, so there is nothing to compute; "
                     "name them with tn_graph_heads_set");
-  TN__TRY(tn__graph_copy(graph, &p->source));
-  TN__TRY(tn__graph_flatten(graph, &p->graph));
-  TN__TRY(find_arguments(b, graph));
-  p->heads.v =
-      tn__arena_alloc(&p->arena, (graph->n_heads + 1) * sizeof(tn_entry));
-  if (p->arena.failed) return fail_memory(graph->n_heads * sizeof(tn_entry));
-  p->heads.n = (uint32_t)graph->n_heads;
-  memcpy(p->heads.v, p->graph->heads, graph->n_heads * sizeof *p->heads.v);
-  return tn__bind_alloc_lists(b);
+  TN__TRY(tn__graph_copy(graph, copy));
+  return tn__graph_flatten(graph, flat);
 }
 
 /* Lists the arrays that users can read. The program counts its writes to them,
@@ -98,9 +39,15 @@ static tn_code list_visible_arrays(tn_program *p, tn__visible_arrays *to,
   return TN_OK;
 }
 
+static tn_code list_all_visible_arrays(tn_program *p) {
+  TN__TRY(list_visible_arrays(p, &p->seen[0], 0, p->n_forward));
+  return list_visible_arrays(p, &p->seen[1], p->n_forward,
+                             p->n_steps - p->n_forward);
+}
+
 static tn_code check_options(const tn_bind *how, const tn_graph *graph) {
   TN__TRY(tn__bind_request_check(how->request, "tn_bind.request"));
-  if (how->plan > TN_PLAN_COMPAT_SHARE)
+  if (how->plan > TN_PLAN_NONE)
     return tn__fail(TN_INVALID, "tn_bind.plan: there is no plan %u", how->plan);
   if (how->n_outputs > graph->n_heads)
     return tn__fail(TN_INVALID, "%zu outputs were given for %zu heads",
@@ -110,7 +57,7 @@ static tn_code check_options(const tn_bind *how, const tn_graph *graph) {
 
 /* Copies the user's groups, because tn_program_reshape binds with the same
  * groups again. */
-static tn_code keep_groups(tn_program *p, const tn_bind *how) {
+static tn_code keep_groups(const tn_bind *how, tn_program *p) {
   const size_t bytes = how->n_groups * sizeof(tn_group);
   tn_group *groups = tn__arena_alloc(&p->arena, bytes + 1);
   for (size_t i = 0; groups && i < how->n_groups; ++i) {
@@ -124,42 +71,62 @@ static tn_code keep_groups(tn_program *p, const tn_bind *how) {
   return TN_OK;
 }
 
-static tn_code run_stations(tn__binding *b, const tn_graph *graph) {
-  tn_program *p = b->p;
-  TN__TRY(keep_groups(p, b->how));
-  TN__TRY(check_options(b->how, graph));
-  TN__TRY(tn__bind_passes_keep(p, b->how));
-  TN__TRY(begin_binding(b, graph));
-  for (size_t i = 0; i < b->how->n_arguments; ++i)
-    TN__TRY(tn__bind_add_argument(b, &b->how->arguments[i]));
-  TN__TRY(tn__bind_passes_before(b));
-  TN__TRY(tn__bind_copy_heads(b));
-  TN__TRY(tn__bind_mark_late(b));
-  TN__TRY(tn__graph_heads_set(p->graph, p->heads.v, p->heads.n));
+/* Infers shapes and types, unless passes have needed them before. */
+static tn_code infer_graph(const tn__pass_list *passes,
+                           const tn__user_options *options, tn_graph *graph) {
+  return passes->n > 0
+             ? tn__graph_infer_more(graph)
+             : tn__graph_infer(graph, options->known, options->n_known);
+}
+
+/* Calls the stations in order. Each makes or changes its last parameter and
+ * reads the others. The stations of the steps and of memory change the program:
+ * p->steps and p->values, then p->memory. */
+static tn_code run_stations(const tn_graph *graph, const tn_bind *how,
+                            tn__pass_list *passes, tn_program *p) {
+  tn__arena *arena = &p->arena;
+  tn__arguments *arguments = &p->arguments;
+  tn__heads *heads = &p->heads;
+  tn__user_options options;
+  tn__requests requests;
+
+  /* the graph: a flat copy with the nodes of gradients and of copies */
+  TN__TRY(check_options(how, graph));
+  TN__TRY(copy_graph(graph, &p->source, &p->graph));
+  TN__TRY(tn__bind_find_arguments(graph, p->graph, how, arena, arguments));
+  TN__TRY(tn__bind_read_options(p->graph, arguments, how, arena, &options));
+  TN__TRY(tn__bind_list_heads(p->graph, how, arena, heads));
+  TN__TRY(tn__bind_list_gradients(arguments, heads, arena, &p->gradients));
+  TN__TRY(tn__bind_passes_before(passes, &options, p));
+  TN__TRY(tn__bind_copy_heads(arguments, &options, p->graph, heads));
+  TN__TRY(tn__graph_heads_set(p->graph, heads->v, heads->n));
   TN__TRY(tn__placement_label(p));
-  TN__TRY(b->passes.n > 0 ? tn__graph_infer_more(p->graph)
-                          : tn__graph_infer(p->graph, b->known, b->n_known));
-  TN__TRY(tn__bind_results_check(b));
-  TN__TRY(tn__bind_gradients(b));
-  TN__TRY(tn__bind_passes_after(b));
-  TN__TRY(tn__placement_make(b));
-  TN__TRY(tn__steps_make(p, p->gradients.v, p->arguments.n));
-  TN__TRY(tn__bind_set_arguments(b));
-  TN__TRY(tn__bind_init_states(b));
-  TN__TRY(tn__bind_set_outputs(b));
+  TN__TRY(infer_graph(passes, &options, p->graph));
+  TN__TRY(
+      tn__bind_find_requests(p->graph, arguments, &options, arena, &requests));
+  TN__TRY(tn__bind_results_check(p->graph, arguments, &options, &requests));
+  TN__TRY(tn__bind_gradients(&requests, p));
+  TN__TRY(tn__bind_passes_after(passes, &options, &requests, p));
+  TN__TRY(tn__placement_make(&requests, p));
+
+  /* the steps: an array for each entry, a kernel for each step */
+  TN__TRY(tn__steps_make(p, p->gradients.v, arguments->n));
+  TN__TRY(tn__bind_set_arguments(&options, &requests, p));
+  TN__TRY(tn__bind_init_states(&options, p));
+  TN__TRY(tn__bind_set_outputs(how, p));
   TN__TRY(tn__bind_set_output_gradients(p));
   TN__TRY(tn__arrays_make(p));
   TN__TRY(tn__device_steps_check(p));
   TN__TRY(tn__steps_choose(p));
-  TN__TRY(tn__steps_recompute(p, b->how));
+  TN__TRY(tn__steps_recompute(p, how));
   TN__TRY(tn__steps_pair(p));
   TN__TRY(tn__steps_fuse(p));
-  TN__TRY(tn__program_alloc_memory(p, b->how));
+
+  /* the memory, and with it all that a run needs */
+  TN__TRY(tn__program_alloc_memory(p, how));
   TN__TRY(tn__bind_loops(p));
   for (uint32_t i = 0; i < p->n_steps; ++i) tn__step_set_run(p->steps[i]);
-  TN__TRY(list_visible_arrays(p, &p->seen[0], 0, p->n_forward));
-  return list_visible_arrays(p, &p->seen[1], p->n_forward,
-                             p->n_steps - p->n_forward);
+  return list_all_visible_arrays(p);
 }
 
 static tn_code find_device(tn_program *p, const tn_bind *how) {
@@ -192,7 +159,7 @@ static tn_code bind_with_limit(const tn_graph *graph, const tn_bind *how,
   tn_bind choice = *how;
   if (!p) return fail_memory(sizeof *p);
   choice.memory = memory;
-  tn__binding b = {.p = p, .how = &choice};
+  tn__pass_list passes = {0};
   p->caller = graph->caller;
   p->env = graph->env;
   p->how = (tn_bind){.struct_size = sizeof p->how,
@@ -206,15 +173,26 @@ static tn_code bind_with_limit(const tn_graph *graph, const tn_bind *how,
   tn__env_retain(p->env);
   tn_code rc = find_device(p, how);
   if (rc == TN_OK)
-    rc = tn__pass_list_open(&b.passes, p->caller, how->passes, how->n_passes);
-  if (rc == TN_OK) rc = run_stations(&b, graph);
-  if (b.passes.caller) tn__pass_list_close(&b.passes);
+    rc = tn__pass_list_open(&passes, p->caller, how->passes, how->n_passes);
+  if (rc == TN_OK) rc = keep_groups(how, p);
+  if (rc == TN_OK) rc = tn__bind_passes_keep(how, p);
+  if (rc == TN_OK) rc = run_stations(graph, &choice, &passes, p);
+  if (passes.caller) tn__pass_list_close(&passes);
   *over = rc == TN_OUT_OF_MEMORY ? compute_excess(p) : 0;
   if (rc != TN_OK)
     tn__program_release(p);
   else
     *out = p;
   return rc;
+}
+
+static void log_program(const tn_program *p) {
+  tn__log(p->env, TN__LOG_PROGRAM, TN_LOG_DEBUG,
+          "bound %u nodes as %u steps, %u of them forward; arrays in %zu bytes "
+          "(lower bound %zu)",
+          tn__n_nodes(p->graph), p->n_steps, p->n_forward,
+          p->memory.planned ? tn__memory_plan_bytes(&p->memory.plan) : 0,
+          p->memory.planned ? tn__memory_plan_lower_bound(&p->memory.plan) : 0);
 }
 
 /* Returns the next limit to try, after the plan for the limit `memory` was
@@ -234,7 +212,13 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
   *out = NULL;
   for (int left = ATTEMPTS - 2;; --left) {
     const tn_code rc = bind_with_limit(graph, how, memory, &over, out);
+    if (rc == TN_OK) log_program(*out);
     if (over == 0 || memory == TN_MEMORY_MINIMAL) return rc;
+    tn__log(graph->env, TN__LOG_PROGRAM, TN_LOG_DEBUG,
+            "the plan is %" PRIu64
+            " bytes above the limit; binding again with "
+            "more recomputed steps",
+            over);
     memory = get_next_limit(how, memory, over, left);
   }
 }

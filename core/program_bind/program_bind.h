@@ -2,7 +2,7 @@
  * program_bind.h: makes programs.
  *
  * files:
- *   program_bind.c     makes a program of a graph (binding.h has its stations)
+ *   program_bind.c     makes a program of a graph (stations.h)
  *   program_reshape.c  the same program for other shapes
  */
 #ifndef TENON_PROGRAM_BIND_H_

@@ -143,6 +143,9 @@ tn_code tn__program_reshape(tn_program *p, const tn_known *known, size_t n,
   reshaping r = {.p = p};
   *out = NULL;
   tn_code rc = infer_shapes(&r, known, n);
+  if (rc == TN_OK)
+    tn__log(p->env, TN__LOG_PROGRAM, TN_LOG_DEBUG,
+            "binding a program again for other shapes");
   if (rc == TN_OK) rc = bind_shapes(&r, out);
   if (rc == TN_OK) rc = tn__program_copy_params(*out, p);
   if (rc != TN_OK) {

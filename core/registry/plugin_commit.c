@@ -155,7 +155,7 @@ static tn_code stage_pending(commit *c) {
     const staged *s = tn__map_get(&c->names, kernel->desc->op);
     if (!s) continue;
     if (check_fit(kernel, s->desc)) {
-      tn__log(env, TN_LOG_WARNING, "%s", tn_error_text());
+      tn__log(env, TN__LOG_REGISTRY, TN_LOG_WARNING, "%s", tn_error_text());
       continue;
     }
     kernel->op = s->op;

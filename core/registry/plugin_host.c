@@ -39,8 +39,8 @@ static int32_t host_fail(const tn_frame *call, int32_t code, const char *file,
   va_end(args);
   if (call->host) {
     const tn__plugin *plugin = call->host->host_data;
-    tn__log(plugin->registry->env, TN_LOG_DEBUG, "%s:%d: %s", file ? file : "?",
-            (int)line, slot->text);
+    tn__log(plugin->registry->env, TN__LOG_PLUGINS, TN_LOG_DEBUG, "%s:%d: %s",
+            file ? file : "?", (int)line, slot->text);
   }
   unlock_slot(slot);
   return failure_code(code);
@@ -54,7 +54,8 @@ static void host_log(const tn_host *host, int32_t level, const char *format,
   va_start(args, format);
   (void)vsnprintf(line, sizeof line, format ? format : "", args);
   va_end(args);
-  tn__log(plugin->registry->env, level, "%s: %s", plugin->entry->name, line);
+  tn__log(plugin->registry->env, TN__LOG_PLUGINS, level, "%s: %s",
+          plugin->entry->name, line);
 }
 
 static int32_t refuse_shape(const tn_frame *call, const char *why) {

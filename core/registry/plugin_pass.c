@@ -23,7 +23,7 @@ static void open_graphs(const tn__env *env) {
   const int n = snprintf(path, sizeof path, "%s/%s", folder, TN__GRAPH_FILE);
   if (n < 0 || (size_t)n >= sizeof path || env->os->dlopen(path)) return;
   const char *why = env->os->dlerror();
-  tn__log(env, TN_LOG_WARNING,
+  tn__log(env, TN__LOG_REGISTRY, TN_LOG_WARNING,
           "a plugin has passes over graphs, but %s cannot be opened: %s; "
           "install it beside libtenon.so",
           path, why ? why : "the dynamic linker gave no reason");

@@ -205,6 +205,8 @@ static tn_code remove_plugin(tn__registry *registry, tn__plugin *plugin) {
 
 static tn_code unload_plugin(tn__registry *registry, tn__plugin *plugin) {
   TN__TRY(remove_plugin(registry, plugin));
+  tn__log(registry->env, TN__LOG_REGISTRY, TN_LOG_DEBUG, "unloaded plugin %s",
+          plugin->entry->name);
   tn__plugin_retire(plugin);
   return TN_OK;
 }

@@ -308,3 +308,29 @@ tn_code tn__operator_pin(tn_operator *op, const char *id) {
   pthread_rwlock_unlock(&op->registry->lock);
   return rc;
 }
+
+/* ----------------------------------------------------------------- as JSON */
+
+static void add_plugin_json(const tn__plugin *plugin, tn__buf *out) {
+  const tn_plugin *entry = plugin->entry;
+  tn__buf_add(out, "{\"name\": ");
+  tn__buf_json(out, entry->name);
+  tn__buf_add(out, ", \"release\": %u, \"path\": ", entry->release);
+  tn__buf_json(out, plugin->path);
+  tn__buf_add(out, ", \"operators\": %u, \"kernels\": %u}", entry->n_operators,
+              entry->n_kernels);
+}
+
+void tn__registry_json(tn__registry *registry, tn__buf *out) {
+  if (pthread_rwlock_tryrdlock(&registry->lock) != 0) {
+    tn__buf_add(out, "\"operators\": null, \"plugins\": null");
+    return;
+  }
+  tn__buf_add(out, "\"operators\": %zu, \"plugins\": [", registry->sorted.n);
+  for (size_t i = 0; i < registry->plugins.n; ++i) {
+    tn__buf_add(out, "%s", i > 0 ? ", " : "");
+    add_plugin_json(registry->plugins.v[i], out);
+  }
+  pthread_rwlock_unlock(&registry->lock);
+  tn__buf_add(out, "]");
+}

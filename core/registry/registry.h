@@ -194,6 +194,10 @@ tn_code tn__operator_remove(tn_operator *op);
 tn_code tn__operator_hold(tn_operator *op);
 void tn__operator_unhold(tn_operator *op);
 
+/* Adds `"operators": 12, "plugins": [...]`. Both are null while a plugin is
+ * being entered or removed: this waits for no thread. */
+void tn__registry_json(tn__registry *registry, tn__buf *out);
+
 /* Compares by name, then by interface as a number. */
 int tn__operator_compare(const char *a, const char *b);
 

@@ -54,6 +54,19 @@ tn_code tn_wait_all(tn_runtime *rt) {
   return tn__wait_all(rt->env.engine);
 }
 
+tn_code tn_runtime_json(tn_runtime *rt, tn_text **out) {
+  TN__REQUIRE(out);
+  *out = NULL;
+  TN__REQUIRE(rt);
+  TN__TRY(tn__runtime_check(&rt->env));
+  tn__buf buf;
+  tn__buf_init(&buf, &rt->env);
+  tn__runtime_json(rt, &buf);
+  const tn_code rc = tn__buf_text(&buf, out);
+  tn__buf_deinit(&buf);
+  return rc;
+}
+
 /* ---------------------------------------------------------- random streams */
 
 /* Runs a function in the order of pushes. Calls claim their numbers in this

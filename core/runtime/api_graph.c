@@ -2,10 +2,10 @@
  * api_graph.c: the functions of graph.h about graphs and programs. Each checks
  * its arguments and calls the folders of graphs and programs.
  */
-#include "program_bind.h"
 #include "gradient.h"
 #include "json.h"
 #include "passes.h"
+#include "program_bind.h"
 #include "runtime.h"
 
 /* When libtenon-graph is loaded, before plugins request the table. */

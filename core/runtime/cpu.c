@@ -71,7 +71,7 @@ uint64_t tn__cpu_features(void) {
 void tn__cpu_text(uint64_t features, char *to, size_t bytes) {
   static const struct {
     uint64_t bit;
-    const char *name;
+    char name[12]; /* no pointer, which would need a relocation */
   } names[] = {
       {TN_CPU_SSE42, "sse4.2"},
       {TN_CPU_AVX, "avx"},

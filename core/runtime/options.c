@@ -57,8 +57,8 @@ static tn_code check_options(const tn_options *o) {
                     (unsigned)o->n_cpus, MAX_CPUS);
   if (o->log_level > TN_LOG_DEBUG)
     return tn__fail(TN_INVALID,
-                    "tn_options.log_level is %u; it may be TN_LOG_ERROR (1) to"
-                    " TN_LOG_DEBUG (4), or 0 for the default",
+                    "tn_options.log_level is %u; the highest is TN_LOG_DEBUG"
+                    " (4)",
                     (unsigned)o->log_level);
   if (o->n_memory_limits > 0 && !o->memory_limits)
     return tn__fail(TN_INVALID,

@@ -45,7 +45,7 @@ static void end_runtime(tn_runtime *rt) {
   if (tn__thread_create(&thread, destroy_on_thread, rt))
     (void)pthread_detach(thread);
   else
-    tn__log(&rt->env, TN_LOG_ERROR,
+    tn__log(&rt->env, TN__LOG_ENGINE, TN_LOG_ERROR,
             "a runtime keeps its memory: its last owner was released inside of "
             "a job, and the system refused a thread to end it");
 }
@@ -112,16 +112,25 @@ tn_code tn__runtime_wait_pushed(tn_runtime *rt) {
 
 /* ----------------------------------------------------------------- create */
 
-static tn__env make_env(const tn_options *o) {
-  tn__env env = *tn__env_default();
-  if (o->allocator.alloc) env.allocator = o->allocator;
+/* A host without a log of its own gets warnings and errors on stderr, and other
+ * lines if it has set a level. */
+static tn_code set_log(const tn_options *o, tn__env *env) {
   if (o->log) {
-    env.log = o->log;
-    env.log_ctx = o->log_ctx;
+    env->log = o->log;
+    env->log_ctx = o->log_ctx;
   }
-  env.log_level = (int32_t)o->log_level;
-  env.find_modules = tn__find_module_folder;
-  return env;
+  tn__log_levels_fill(&env->log_levels, o->log_level ? o->log_level
+                                        : o->log     ? TN_LOG_INFO
+                                                     : TN_LOG_WARNING);
+  return o->log_levels ? tn__log_levels_parse(&env->log_levels, o->log_levels)
+                       : TN_OK;
+}
+
+static tn_code make_env(const tn_options *o, tn__env *env) {
+  *env = *tn__env_default();
+  if (o->allocator.alloc) env->allocator = o->allocator;
+  env->find_modules = tn__find_module_folder;
+  return set_log(o, env);
 }
 
 static tn_code create_engine(tn_runtime *rt, const tn_options *o) {
@@ -180,7 +189,8 @@ static tn_code create_parts(tn_runtime *rt, const tn_options *o) {
 tn_code tn__runtime_create(const tn_options *options, tn_runtime **out) {
   tn_options o;
   TN__TRY(tn__options_read(options, &o));
-  tn__env env = make_env(&o);
+  tn__env env;
+  TN__TRY(make_env(&o, &env));
   tn_runtime *rt = tn__zalloc(&env, sizeof *rt);
   if (!rt) return tn__fail_memory(sizeof *rt, "a runtime");
   env.owner = rt;

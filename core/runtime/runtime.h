@@ -5,6 +5,7 @@
  * uses it.
  *
  * files: runtime.c       create, release
+ *        runtime_json.c  the state of a runtime as JSON
  *        options.c       reads and checks tn_options
  *        fork.c          detects that the process is a forked child
  *        cpu.c           features of this machine; parallel_for
@@ -71,6 +72,7 @@ tn_code tn__options_read(const tn_options *from, tn_options *to);
 
 tn_code tn__runtime_create(const tn_options *options, tn_runtime **out);
 void tn__runtime_release(tn_runtime *rt);
+void tn__runtime_json(tn_runtime *rt, tn__buf *out);
 /* Adds an owner; false if there is none any more. */
 bool tn__runtime_try_retain(tn_runtime *rt);
 

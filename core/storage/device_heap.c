@@ -57,8 +57,7 @@ struct tn__heap {
   _Atomic uint32_t lock; /* held for a few instructions; no call inside */
   uint32_t kind;         /* TN_MEMORY_* */
   tn__device *device;
-  uint64_t kept;    /* bytes in free lists */
-  uint64_t n_users; /* together they are one owner of the runtime */
+  uint64_t kept; /* bytes in free lists */
   record *spare;
   tn__heap_stats stats;
   uint64_t non_empty[N_WORDS]; /* bit: the free list is not empty */
@@ -237,6 +236,15 @@ static tn_code fail_device(tn__heap *heap, size_t bytes, const char *purpose) {
 
 /* --------------------------------------------------------------- allocation */
 
+/* Logs each doubling of the memory from 1 MiB up. */
+static void log_growth(const tn__heap *heap, uint64_t before, uint64_t now) {
+  char name[TN__DEVICE_TEXT];
+  if ((now ^ before) <= before || now < FLOOR) return; /* as many bits */
+  tn__log(heap->device->env, TN__LOG_STORAGE, TN_LOG_DEBUG,
+          "%s holds %" PRIu64 " bytes", tn__device_text(heap->device, name),
+          now);
+}
+
 /* Counts `size` bytes as held. Fails if the limit does not allow it even
  * without the kept pieces. */
 static tn_code reserve_bytes(tn__heap *heap, uint64_t size, size_t bytes,
@@ -247,10 +255,13 @@ static tn_code reserve_bytes(tn__heap *heap, uint64_t size, size_t bytes,
       shrink_kept(heap, size > s->limit ? UINT64_MAX : s->limit - size);
   const uint64_t held = s->held;
   const bool fits = held <= s->limit && size <= s->limit - held;
+  const uint64_t before = s->peak_held;
   if (fits) s->held += size;
   if (s->held > s->peak_held) s->peak_held = s->held;
+  const uint64_t now = s->peak_held;
   unlock_heap(heap);
   (void)return_list(heap, list);
+  log_growth(heap, before, now);
   return fits ? TN_OK : fail_limit(heap, bytes, purpose, held);
 }
 
@@ -325,14 +336,14 @@ static tn_code take_piece(tn__heap *heap, size_t bytes, const char *purpose,
  * it returns. So the retain may follow the unlock. */
 static void begin_use(tn__heap *heap) {
   lock_heap(heap);
-  const bool first = heap->n_users++ == 0;
+  const bool first = heap->stats.n_users++ == 0;
   unlock_heap(heap);
   if (first) tn__env_retain(heap->device->env);
 }
 
 void tn__piece_end_use(tn__heap *heap) {
   lock_heap(heap);
-  const bool last = --heap->n_users == 0;
+  const bool last = --heap->stats.n_users == 0;
   unlock_heap(heap);
   if (last) tn__env_release(heap->device->env);
 }
@@ -356,7 +367,7 @@ static inline tn_code alloc_piece(tn__heap *heap, size_t bytes,
   put_spare(heap, r);
   count_live(heap, bytes);
   ++heap->stats.n_reused;
-  const bool first = used && heap->n_users++ == 0;
+  const bool first = used && heap->stats.n_users++ == 0;
   unlock_heap(heap);
   if (first) tn__env_retain(heap->device->env);
   if (heap->device->table == NULL) SHOW(memory, bytes);
@@ -375,9 +386,10 @@ static inline void free_piece(tn__heap *heap, void *memory, size_t bytes,
   r->memory = memory;
   r->bytes = size;
   heap->stats.live -= bytes;
+  ++heap->stats.n_freed;
   put_free(heap, class, r);
   record *list = shrink_kept(heap, get_most_held(heap));
-  const bool last = used && --heap->n_users == 0;
+  const bool last = used && --heap->stats.n_users == 0;
   unlock_heap(heap);
   if (list != NULL) (void)return_list(heap, list);
   if (last) tn__env_release(heap->device->env);
@@ -419,10 +431,10 @@ uint64_t tn__heap_trim(tn__device *device) {
   return bytes;
 }
 
-void tn__heap_stats_get(tn__device *device, tn__heap_stats *out) {
-  lock_heap(device->heap);
-  *out = device->heap->stats;
-  unlock_heap(device->heap);
+void tn__heap_get_stats(tn__heap *heap, tn__heap_stats *out) {
+  lock_heap(heap);
+  *out = heap->stats;
+  unlock_heap(heap);
 }
 
 /* -------------------------------------------------------- create and deinit */

@@ -9,6 +9,7 @@
  *   device_type.h     the devices of one type (for this folder only)
  *   device.c          the devices of a runtime: create, add, destroy
  *   device_text.c     devices as text: "cpu(0)"; finds devices
+ *   device_json.c     devices and their memory as JSON
  *   device_table.c    checks a table of tenon/plugin/device.h
  *   device_streams.c  queues and fences of a table for the engine; copies;
  *                     recordings
@@ -91,6 +92,11 @@ tn_code tn__device_parse(tn__devices *devices, const char *text,
  * detail of the cpu. TN_NOT_FOUND beyond the last. */
 tn_code tn__devices_at(tn__devices *devices, size_t index,
                        tn_device_entry *out);
+
+/* Adds all devices and their memory as a JSON list. */
+void tn__devices_json(tn__devices *devices, tn__buf *out);
+/* Number of arrays with memory of this library: no views, no foreign memory. */
+uint64_t tn__devices_count_arrays(tn__devices *devices);
 
 /* Copies bytes on the queue of `token`: between two devices, or on one. On the
  * cpu the copy is complete on return, otherwise it is enqueued. TN_UNSUPPORTED
@@ -184,6 +190,8 @@ typedef struct tn__heap_stats {
   uint64_t peak_held;
   uint64_t n_allocated; /* number of allocations from the device */
   uint64_t n_reused;    /* number of requests served by a kept piece */
+  uint64_t n_freed;     /* number of pieces that were freed */
+  uint64_t n_users;     /* pieces that together are one owner of the runtime */
 } tn__heap_stats;
 
 /* Allocates a piece. `purpose` is for messages: "the elements of an array".
@@ -208,7 +216,10 @@ static inline void tn__heap_free(tn__device *device, void *memory,
 
 /* Returns all kept memory to the device. Returns the number of bytes. */
 uint64_t tn__heap_trim(tn__device *device);
-void tn__heap_stats_get(tn__device *device, tn__heap_stats *out);
+void tn__heap_get_stats(tn__heap *heap, tn__heap_stats *out);
+static inline void tn__heap_stats_get(tn__device *device, tn__heap_stats *out) {
+  tn__heap_get_stats(device->heap, out);
+}
 
 /* ------------------------------------------------------------------- blocks */
 

@@ -2,8 +2,8 @@
  * operation.h: prepared operations, and the number of their pushes. For the
  * folders of the engine.
  */
-#ifndef TENON_ENGINE_OPERATION_H_
-#define TENON_ENGINE_OPERATION_H_
+#ifndef TENON_TOKENS_OPERATION_H_
+#define TENON_TOKENS_OPERATION_H_
 
 #include "job.h"
 
@@ -25,4 +25,4 @@ void tn__operation_count(tn__operation *operation);
 /* Counts a completed push. */
 void tn__operation_release(tn__operation *operation);
 
-#endif /* TENON_ENGINE_OPERATION_H_ */
+#endif /* TENON_TOKENS_OPERATION_H_ */

@@ -212,10 +212,14 @@ static uint64_t sum_completed(const tn__slab *slab, uint32_t epoch) {
 
 /* Counts the completed tokens first: if the sums are equal, they were equal at
  * the moment between. */
-bool tn__epoch_is_over(const tn__engine *engine, uint32_t epoch) {
+uint64_t tn__epoch_count_pending(const tn__engine *engine, uint32_t epoch) {
   const uint64_t completed = sum_completed(engine->slab, epoch);
-  return completed ==
-         atomic_load_explicit(&engine->n_pushed[epoch], memory_order_acquire);
+  return atomic_load_explicit(&engine->n_pushed[epoch], memory_order_acquire) -
+         completed;
+}
+
+bool tn__epoch_is_over(const tn__engine *engine, uint32_t epoch) {
+  return tn__epoch_count_pending(engine, epoch) == 0;
 }
 
 /* A plain store raised the count before this call. The membarrier of the

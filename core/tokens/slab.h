@@ -2,8 +2,8 @@
  * slab.h: the memory of tokens, and the number of complete ones. For the
  * folders of the engine.
  */
-#ifndef TENON_ENGINE_SLAB_H_
-#define TENON_ENGINE_SLAB_H_
+#ifndef TENON_TOKENS_SLAB_H_
+#define TENON_TOKENS_SLAB_H_
 
 #include "token.h"
 
@@ -22,10 +22,12 @@ void tn__token_discard(tn__token *token);
 void tn__token_end(tn__token *token);
 /* Adds completions that need no token: their number in each epoch. */
 void tn__slab_count_also(tn__slab *slab, const _Atomic uint64_t *n_completed);
-/* True if all operations that were pushed in the epoch are complete. */
+/* Number of operations that were pushed in the epoch and are not complete. */
+uint64_t tn__epoch_count_pending(const tn__engine *engine, uint32_t epoch);
+/* True if it is 0. */
 bool tn__epoch_is_over(const tn__engine *engine, uint32_t epoch);
 /* Wakes the threads that wait for tokens to complete, after their count rose.
  */
 void tn__drain_notify(tn__engine *engine);
 
-#endif /* TENON_ENGINE_SLAB_H_ */
+#endif /* TENON_TOKENS_SLAB_H_ */

@@ -63,13 +63,10 @@ void tn__token_fail(tn__token *token, tn_code code) {
 }
 
 static tn_code refuse_token(tn__token *token) {
-  const tn_code code =
-      tn__fail(TN_BUSY, "%s was not run: the engine is shutting down",
-               token->name != NULL ? token->name : "a function");
-  tn__error *error = tn__error_create(token->engine, code);
+  tn__error *error = tn__error_refuse(token->engine, token->name);
   put_error_on(token, error);
   tn__error_release(error);
-  return code;
+  return TN_BUSY;
 }
 
 /* A variable that carries an error keeps it: no function has overwritten it. */

@@ -2,8 +2,8 @@
  * trace.h: records spans. Part of the contract of engine.h, but for the last
  * section.
  */
-#ifndef TENON_ENGINE_TRACE_H_
-#define TENON_ENGINE_TRACE_H_
+#ifndef TENON_TOKENS_TRACE_H_
+#define TENON_TOKENS_TRACE_H_
 
 #include "job.h"
 
@@ -34,4 +34,4 @@ void tn__trace_span(tn__engine *engine, const char *name,
 /* Frees all recorded spans; the engine ends. */
 void tn__trace_drop(tn__engine *engine);
 
-#endif /* TENON_ENGINE_TRACE_H_ */
+#endif /* TENON_TOKENS_TRACE_H_ */

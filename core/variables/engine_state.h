@@ -2,8 +2,8 @@
  * engine_state.h: the engine itself, and the functions of its kind. For the
  * folders of the engine.
  */
-#ifndef TENON_ENGINE_ENGINE_STATE_H_
-#define TENON_ENGINE_ENGINE_STATE_H_
+#ifndef TENON_VARIABLES_ENGINE_STATE_H_
+#define TENON_VARIABLES_ENGINE_STATE_H_
 
 #include <pthread.h>
 
@@ -73,4 +73,4 @@ static inline bool tn__engine_is_naive(const tn__engine *engine) {
   return engine->pool == NULL;
 }
 
-#endif /* TENON_ENGINE_ENGINE_STATE_H_ */
+#endif /* TENON_VARIABLES_ENGINE_STATE_H_ */

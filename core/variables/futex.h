@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * futex.h: sleeping and waking by system call, and the clock of deadlines.
  */
-#ifndef TENON_ENGINE_FUTEX_H_
-#define TENON_ENGINE_FUTEX_H_
+#ifndef TENON_VARIABLES_FUTEX_H_
+#define TENON_VARIABLES_FUTEX_H_
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -25,4 +25,4 @@ static inline void tn__cpu_relax(void) {
 #endif
 }
 
-#endif /* TENON_ENGINE_FUTEX_H_ */
+#endif /* TENON_VARIABLES_FUTEX_H_ */

@@ -2,8 +2,8 @@
  * gate.h: the gate, which pushes pass one at a time. Part of the contract of
  * engine.h, but for the last section.
  */
-#ifndef TENON_ENGINE_GATE_H_
-#define TENON_ENGINE_GATE_H_
+#ifndef TENON_VARIABLES_GATE_H_
+#define TENON_VARIABLES_GATE_H_
 
 #include "job.h"
 #include "thread.h"
@@ -31,7 +31,7 @@ typedef struct tn__gate {
       holder; /* the owner, until another thread sees it outside */
 } tn__gate;   /* first member of tn__engine */
 
-/* Enters the gate if the owner's key is `key` (engine.c). A thread that comes
+/* Enters the gate if the owner's key is `key` (gate.c). A thread that comes
  * too late sets and clears `busy` of its own node only, and no other thread's
  * passage depends on that node. */
 static inline bool tn__gate_enter_as(tn__engine *engine, uint64_t key) {
@@ -86,4 +86,4 @@ void tn__gate_return(tn__engine *engine, uint64_t owner);
 /* True if this thread is between tn__gate_enter and tn__gate_leave. */
 bool tn__gate_is_mine(const tn__engine *engine);
 
-#endif /* TENON_ENGINE_GATE_H_ */
+#endif /* TENON_VARIABLES_GATE_H_ */

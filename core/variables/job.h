@@ -2,8 +2,8 @@
  * job.h: jobs, and the variables that they use. Part of the contract of
  * engine.h, which explains both.
  */
-#ifndef TENON_ENGINE_JOB_H_
-#define TENON_ENGINE_JOB_H_
+#ifndef TENON_VARIABLES_JOB_H_
+#define TENON_VARIABLES_JOB_H_
 
 #include <stdatomic.h>
 
@@ -109,4 +109,4 @@ void tn__token_done(tn__token *token, tn_code code);
  * operation is freed after the last one. */
 void tn__operation_delete(tn__operation *operation);
 
-#endif /* TENON_ENGINE_JOB_H_ */
+#endif /* TENON_VARIABLES_JOB_H_ */

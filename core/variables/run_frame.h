@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * run_frame.h: the functions of engines that a thread is inside of.
  */
-#ifndef TENON_ENGINE_RUN_FRAME_H_
-#define TENON_ENGINE_RUN_FRAME_H_
+#ifndef TENON_VARIABLES_RUN_FRAME_H_
+#define TENON_VARIABLES_RUN_FRAME_H_
 
 #include "job.h"
 
@@ -56,4 +56,4 @@ static inline bool tn__is_inside(const tn__engine *engine) {
  * and tn__gate_leave. */
 tn_code tn__check_outside(const tn__engine *engine, const char *action);
 
-#endif /* TENON_ENGINE_RUN_FRAME_H_ */
+#endif /* TENON_VARIABLES_RUN_FRAME_H_ */

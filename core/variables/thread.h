@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * thread.h: creates threads, and gives each thread a number.
  */
-#ifndef TENON_ENGINE_THREAD_H_
-#define TENON_ENGINE_THREAD_H_
+#ifndef TENON_VARIABLES_THREAD_H_
+#define TENON_VARIABLES_THREAD_H_
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -18,4 +18,4 @@ extern _Thread_local uint64_t tn__self
 /* Returns tn__self; the thread gets a number if it has none. */
 uint64_t tn__self_get(void);
 
-#endif /* TENON_ENGINE_THREAD_H_ */
+#endif /* TENON_VARIABLES_THREAD_H_ */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * token.h: tokens, one execution of a job each. For the folders of the engine.
  */
-#ifndef TENON_ENGINE_TOKEN_H_
-#define TENON_ENGINE_TOKEN_H_
+#ifndef TENON_VARIABLES_TOKEN_H_
+#define TENON_VARIABLES_TOKEN_H_
 
 #include "variable.h"
 
@@ -60,4 +60,4 @@ static inline void tn__count_up(_Atomic uint64_t *count) {
   atomic_store_explicit(count, n + 1, memory_order_release);
 }
 
-#endif /* TENON_ENGINE_TOKEN_H_ */
+#endif /* TENON_VARIABLES_TOKEN_H_ */

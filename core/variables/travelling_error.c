@@ -78,6 +78,12 @@ tn__error *tn__error_derive(tn__engine *engine, tn__error *cause,
   return error != NULL ? error : tn__error_retain(cause);
 }
 
+tn__error *tn__error_refuse(tn__engine *engine, const char *name) {
+  return tn__error_create(
+      engine, tn__fail(TN_BUSY, "%s was not run: the engine is shutting down",
+                       name != NULL ? name : "a function"));
+}
+
 tn__error *tn__error_retain(tn__error *error) {
   (void)atomic_fetch_add_explicit(&error->n_owners, 1, memory_order_relaxed);
   return error;

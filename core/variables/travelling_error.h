@@ -2,8 +2,8 @@
  * travelling_error.h: errors that travel along variables. For the folders of
  * the engine.
  */
-#ifndef TENON_ENGINE_TRAVELLING_ERROR_H_
-#define TENON_ENGINE_TRAVELLING_ERROR_H_
+#ifndef TENON_VARIABLES_TRAVELLING_ERROR_H_
+#define TENON_VARIABLES_TRAVELLING_ERROR_H_
 
 #include "job.h"
 
@@ -38,6 +38,9 @@ tn_code tn__error_add_name(tn_code code, const char *name);
  * `cause`. */
 tn__error *tn__error_derive(tn__engine *engine, tn__error *cause,
                             const char *name);
+/* Creates the error of a function that an abandoned engine does not run, and
+ * sets the thread's error text. `name` may be NULL. */
+tn__error *tn__error_refuse(tn__engine *engine, const char *name);
 tn__error *tn__error_retain(tn__error *error);
 void tn__error_release(tn__error *error);
 /* Puts the error on a variable (NULL clears) and adds an owner. The caller
@@ -46,4 +49,4 @@ void tn__error_put(tn__var *var, tn__error *error);
 /* Sets the thread's error text; returns the code. */
 tn_code tn__error_set_text(const tn__error *error);
 
-#endif /* TENON_ENGINE_TRAVELLING_ERROR_H_ */
+#endif /* TENON_VARIABLES_TRAVELLING_ERROR_H_ */

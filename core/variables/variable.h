@@ -46,8 +46,8 @@
  * others. The dispatcher does the same outside of the gate; a job that its
  * function pushes becomes a later record.
  */
-#ifndef TENON_ENGINE_VARIABLE_H_
-#define TENON_ENGINE_VARIABLE_H_
+#ifndef TENON_VARIABLES_VARIABLE_H_
+#define TENON_VARIABLES_VARIABLE_H_
 
 #include "job.h"
 
@@ -85,4 +85,4 @@ bool tn__var_cancel(tn__claim *claim, tn__claim **granted);
 /* Changes bits of word while other threads may change the rest. */
 void tn__var_mark(tn__var *var, uint64_t clear, uint64_t set);
 
-#endif /* TENON_ENGINE_VARIABLE_H_ */
+#endif /* TENON_VARIABLES_VARIABLE_H_ */

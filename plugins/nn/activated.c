@@ -18,7 +18,7 @@ typedef struct inner_call {
   uint64_t ws_bytes[1];
 } inner_call;
 
-/* Bytes of workspace for the gradient of the activation's input. */
+/* Returns the bytes of workspace for the gradient of the activation's input. */
 static uint64_t count_gradient_bytes(const tn_frame *call) {
   const tn_tensor *out_gradient = &call->in[0];
   const uint64_t bytes = (uint64_t)(tn_tensor_size(out_gradient) *

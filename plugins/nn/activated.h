@@ -36,7 +36,8 @@ typedef struct nn_activated_operator {
   int32_t type;
   uint32_t out; /* index of the result in the call's inputs */
   int32_t (*backward)(const tn_frame *call);
-  int32_t (*bytes)(const tn_frame *call, uint64_t *bytes); /* NULL: 0 */
+  /* Computes the bytes of workspace of the first operator; NULL: 0 bytes. */
+  int32_t (*bytes)(const tn_frame *call, uint64_t *bytes);
 } nn_activated_operator;
 
 /* Sets *bytes to the size of call->ws[0], in a forward or backward call. [any]

@@ -47,15 +47,19 @@ static const tn_kernel_map backward[] = {
     MAP_BACK(relu_back), MAP_BACK(sigmoid_back), MAP_BACK(tanh_back),
     MAP_BACK(softrelu_back), MAP_BACK(softsign_back)};
 
+/* Returns the loops of the activation function, or of its gradient in a
+ * backward call. */
 static const tn_kernel_map *find_map(const tn_frame *call) {
   const int32_t type = nn_activation_params_of(call)->act_type;
   return (call->flags & TN_CALL_BACKWARD) ? &backward[type] : &forward[type];
 }
 
+/* Creates the state of a prepared call. */
 int32_t nn_activation_create(const tn_frame *call, nn_mapped **out) {
   return nn_mapped_create(call, find_map(call), out);
 }
 
+/* Offers the register kernels of a call. */
 int32_t nn_activation_registers(const tn_frame *call, tn_plan *plan) {
   return tn_kernel_map_prepare(call, plan, find_map(call), 1);
 }

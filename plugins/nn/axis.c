@@ -56,6 +56,8 @@ int32_t nn_run_parallel(const tn_frame *call, int64_t n, int64_t cost,
   return call->host->parallel_for(call, n, grain, body, arg);
 }
 
+/* Returns the number of chunks of NN_CHUNK columns into which the lines of one
+ * index of `outer` are divided. */
 static int64_t count_chunks(const nn_axis_shape *e) {
   return (e->inner + NN_CHUNK - 1) / NN_CHUNK;
 }
@@ -78,6 +80,7 @@ enum {
   ROWS = 128,   /* runs of a piece, if groups of channels are columns */
 };
 
+/* Returns the smaller one of two numbers. */
 static int64_t find_smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
@@ -148,6 +151,8 @@ typedef struct conversion {
   char *wide;
 } conversion;
 
+/* Converts elements [begin, end) of an operand to the type of the computation.
+ */
 static int32_t widen_slice(void *arg, int64_t begin, int64_t end) {
   const conversion *c = arg;
   const tn_dtype dtype = c->tensor->dtype;
@@ -158,6 +163,7 @@ static int32_t widen_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Converts elements [begin, end) of a result to the type of the operand. */
 static int32_t narrow_slice(void *arg, int64_t begin, int64_t end) {
   const conversion *c = arg;
   const tn_dtype dtype = c->tensor->dtype;
@@ -167,6 +173,7 @@ static int32_t narrow_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Returns the next part of the workspace, for the copy of an operand. */
 static void *take_workspace(nn_wide_operands *w, const tn_tensor *tensor) {
   char *memory = w->memory;
   w->memory += nn_count_wide_bytes(tensor);

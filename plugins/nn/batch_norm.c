@@ -12,6 +12,8 @@
 
 /* ------------------------------------------------------------------ shapes */
 
+/* Reports a gamma that does not have one number for each channel. Returns the
+ * failure. */
 static int32_t refuse_gamma(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`gamma` %s must have one number for each channel of `data` "
@@ -78,7 +80,8 @@ typedef struct batch_work batch_work;
  * computes the values of a channel from the sums, and the loop that writes
  * elements. */
 typedef struct pass {
-  nn_loops sums[2]; /* for planes, for columns */
+  nn_loops sums[2]; /* the loops for groups that are planes, and for groups that
+                       are columns */
   void (*finish)(const batch_work *w, int64_t channel);
   nn_loops apply[2];
 } pass;
@@ -90,7 +93,7 @@ struct batch_work {
   tn_kernel_mode mode;
   int64_t bytes; /* bytes of an element */
   const char *in[2];
-  char *to;     /* result; NULL if only sums are requested */
+  char *to;     /* address of the result; NULL if only sums are requested */
   int streamed; /* the result is larger than the caches, and is written past
                    them */
   tn_kernel_body *after;    /* loop over elements of the result, or NULL */
@@ -146,6 +149,7 @@ static void finish_group(const batch_work *w, int64_t group) {
 
 /* ------------------------------------------------------------------ slices */
 
+/* Adds up pieces [begin, end) of all groups. */
 static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   const batch_work *w = arg;
   for (int64_t i = begin; i < end; ++i)
@@ -153,6 +157,7 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Writes the results of pieces [begin, end) of all groups. */
 static int32_t apply_slice(void *arg, int64_t begin, int64_t end) {
   const batch_work *w = arg;
   for (int64_t i = begin; i < end; ++i) {
@@ -190,11 +195,14 @@ static int32_t run_groups(batch_work *w) {
 
 /* ---------------------------------------------------------------- channels */
 
+/* Returns the bytes of workspace for the values of channels and the sums of
+ * pieces. */
 static uint64_t count_value_bytes(const nn_channel_division *c) {
   const int64_t n = c->e.length * (N_VALUES + 2 * c->pieces);
   return ((uint64_t)n * sizeof(double) + 63) / 64 * 64;
 }
 
+/* Returns the division of the data's channels into groups and pieces. */
 static nn_channel_division divide_call(const tn_frame *call) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const int64_t axis = nn_batch_norm_params_of(call)->axis;
@@ -204,6 +212,7 @@ static nn_channel_division divide_call(const tn_frame *call) {
   return nn_divide_channels(nn_axis_find_shape(data, dim, dim));
 }
 
+/* Sets *bytes to the size of the workspace. */
 int32_t nn_batch_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const tn_tensor *like = back ? &call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT]
@@ -243,12 +252,14 @@ static void read_values(const batch_work *w, int which, const tn_tensor *from,
   for (int64_t c = 0; c < n && !(from && from->data); ++c) to[c] = other;
 }
 
+/* Writes one number for each channel to an output. */
 static void write_values(const batch_work *w, const tn_tensor *to,
                          const double *from) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
   tn_kernel_store_dense(to->data, to->dtype, from, &mode, w->cut.e.length);
 }
 
+/* Reads gamma as f64; it counts as 1 if it is fixed. */
 static void read_gamma(const batch_work *w, const tn_tensor *gamma) {
   const int fixed = nn_batch_norm_params_of(w->call)->fix_gamma;
   read_values(w, GAMMA, fixed ? NULL : gamma, 1);
@@ -283,12 +294,16 @@ static void merge_moments(const batch_work *w, int64_t channel) {
 
 /* ----------------------------------------------------------------- forward */
 
+/* Computes the factor and the summand with which the elements of a channel
+ * become results. */
 static void finish_scale(const batch_work *w, int64_t channel) {
   w->values[SCALE][channel] =
       w->values[GAMMA][channel] * find_inv_std(w, channel);
   w->values[SHIFT][channel] = w->values[BETA][channel];
 }
 
+/* Computes mean and variance of a channel from the sums of its pieces, and the
+ * channel's scale. */
 static void finish_forward(const batch_work *w, int64_t channel) {
   merge_moments(w, channel);
   finish_scale(w, channel);
@@ -299,12 +314,15 @@ static const pass forward_pass = {
     finish_forward,
     {NN_LOOPS(scale_plane), NN_LOOPS(scale_columns)}};
 
+/* Tests whether mean and variance are those of the batch, not the moving
+ * averages. */
 static int has_batch_statistics(const tn_frame *call) {
   return (call->flags & TN_CALL_TRAIN) &&
          !nn_batch_norm_params_of(call)->use_global_stats;
 }
 
-/* Updates the moving average `aux` with the values of the batch. */
+/* Updates the moving average in state number `aux` with the values
+ * w->values[batch] of the batch. */
 static void move_average(const batch_work *w, uint32_t aux, int batch) {
   const double keep = nn_batch_norm_params_of(w->call)->momentum;
   double *moving = w->values[SLOPE];
@@ -414,6 +432,7 @@ static int32_t scale_by_fixed_statistics(batch_work *w) {
   return nn_run_channel_pieces(own.call, &own.cut, apply_slice, &own);
 }
 
+/* Writes the requested gradients of gamma and beta. */
 static void write_gradients(const batch_work *w) {
   const tn_frame *call = w->call;
   if (call->req[NN_BATCH_NORM_IN_BETA] != TN_REQ_NULL)

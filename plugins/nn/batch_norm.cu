@@ -34,7 +34,7 @@ typedef tn_cuda_arrays<N_ARRAYS> nn_batch_arrays;
 
 struct nn_batch_view {
   nn_channels channels;
-  nn_lines lines; /* the same tensor as lines along the channels' axis */
+  nn_lines lines; /* the data as lines along the channels' axis */
   double eps;
   double momentum;
   /* 1 / elements of a channel: the weight of an element in a mean */
@@ -62,6 +62,7 @@ struct nn_batch_values {
   double var;  /* forward: the moving average; backward: 1/sqrt(var + eps) */
 };
 
+/* Returns a number of one channel as f64; 0 if the array is absent. */
 template <class T>
 __device__ __forceinline__ double nn_batch_read_value(
     const tn_cuda_array &array, int64_t channel) {
@@ -115,6 +116,8 @@ nn_batch_measure_piece(const nn_batch_arrays &a, const nn_channels &c,
   return pair;
 }
 
+/* Writes the mean of each piece, and the sum of squared distances to it, to
+ * MOMENTS. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_batch_store_moments(nn_batch_arrays a, nn_batch_view v) {
@@ -263,6 +266,7 @@ struct nn_batch_operands {
   nn_pack<C, N> data;
 };
 
+/* Loads pack `at` of the operands of a backward call. */
 template <class T, int N>
 __device__ __forceinline__ nn_batch_operands<nn_compute_type<T>, N>
 nn_batch_load_operands(const nn_batch_arrays &a, int64_t at) {
@@ -297,6 +301,7 @@ __device__ __forceinline__ nn_sum_pair nn_batch_sum_piece(
   return tn_cuda_reduce(folded, pair, nn_add_sum_pairs(), c.lanes);
 }
 
+/* Writes the two sums of nn_batch_sum_piece to SUMS, for each piece. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_batch_store_gradient_sums(nn_batch_arrays a, nn_batch_view v) {
@@ -386,6 +391,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS, N == 1 ? 4 : 3)
 
 /* -------------------------------------------------------------------- host */
 
+/* Returns the geometry and parameters of a call, for its CUDA kernels. */
 static nn_batch_view nn_batch_make_view(const tn_frame *call) {
   const nn_batch_norm_params *p = nn_batch_norm_params_of(call);
   const tn_tensor *data = (call->flags & TN_CALL_BACKWARD)
@@ -406,12 +412,13 @@ static nn_batch_view nn_batch_make_view(const tn_frame *call) {
   return v;
 }
 
-/* Bytes of workspace: MOMENTS, followed by SUMS. */
+/* Sets *bytes to the size of the workspace: MOMENTS, followed by SUMS. */
 int32_t nn_batch_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 2 * nn_count_sum_bytes(nn_batch_make_view(call).channels);
   return TN_OK;
 }
 
+/* Sets the arrays MOMENTS and SUMS to their places in the workspace. */
 static void nn_batch_place_workspace(const tn_frame *call,
                                      const nn_batch_view &v,
                                      nn_batch_arrays *a) {
@@ -431,6 +438,7 @@ static void nn_batch_choose_packs(nn_batch_view *v, const nn_batch_arrays &a) {
                                          v->lines.inner, are_fours);
 }
 
+/* Launches the kernels of a forward call with packs of N elements. */
 template <class T, int N>
 static int32_t nn_batch_launch_forward(const tn_frame *call,
                                        const nn_batch_view &v,

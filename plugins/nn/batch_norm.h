@@ -6,7 +6,7 @@
 
 #include "tenon/kernel/kernel.h"
 
-/* A forward call of nn.batch_norm, or of an operator with the same frames.
+/* Runs a forward call of nn.batch_norm, or of an operator with the same frames.
  * `after`, unless it is NULL, runs on each element of out in the type of the
  * computation; its in[0] is its out. [worker] */
 int32_t nn_batch_norm_forward(const tn_frame *call, tn_kernel_body *after);

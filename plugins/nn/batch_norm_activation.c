@@ -22,6 +22,7 @@ int32_t nn_batch_norm_activation_infer(const tn_frame *call) {
   return nn_batch_norm_infer(call);
 }
 
+/* Describes batch_norm for activated.h. */
 static nn_activated_operator make_activated(const tn_frame *call) {
   return (nn_activated_operator){
       nn_batch_norm_activation_params_of(call)->act_type,
@@ -29,6 +30,7 @@ static nn_activated_operator make_activated(const tn_frame *call) {
       nn_batch_norm_bytes};
 }
 
+/* Sets *bytes to the size of the workspace. */
 int32_t nn_batch_norm_activation_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_activated_operator activated = make_activated(call);
   return nn_activated_count_bytes(call, &activated, bytes);

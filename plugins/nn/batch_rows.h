@@ -157,7 +157,7 @@ LOOP(sum_column_gradients) {
   for (int64_t i = 0; i < n; ++i) b->sums[1][i] = (double)moment[i];
 }
 
-/* out = (g - shift - (x - mean)*slope) * scale */
+/* out = (g - shift - (x - mean)*factor) * scale */
 LOOP(write_plane_gradients) {
   const piece_args *b = params;
   const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];

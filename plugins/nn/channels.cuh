@@ -25,8 +25,8 @@ struct nn_channels {
   int reserved;
   tn_cuda_divisor by_inner;
   tn_cuda_divisor by_length;
-  tn_cuda_divisor by_outer; /* by length * inner, the packs of all channels with
-                               one index of `outer` */
+  tn_cuda_divisor by_outer; /* division by length * inner, the number of packs
+                               with one index of `outer` */
   tn_cuda_divisor by_pieces;
 };
 
@@ -123,6 +123,8 @@ struct nn_sum_pair {
   double second;
 };
 
+/* Returns the pair of the thread whose number in the warp differs by
+ * `lane_distance`. */
 __device__ __forceinline__ nn_sum_pair tn_cuda_other(nn_sum_pair mine,
                                                      unsigned lane_distance) {
   const nn_sum_pair other = {tn_cuda_other(mine.first, lane_distance),

@@ -141,9 +141,9 @@ extern const nn_conv_algorithm nn_conv_direct; /* f32; windows side by side, of
                                             at most 128 elements in at most two
                                             dimensions */
 
-/* A forward call of nn.convolution, or of an operator with the same frames,
- * with one of the algorithms; NULL: the first that accepts it. `after` runs on
- * each element in the type of the computation. [worker] */
+/* Runs a forward call of nn.convolution, or of an operator with the same
+ * frames, with one of the algorithms; NULL: the first that accepts it. `after`
+ * runs on each element in the type of the computation. [worker] */
 int32_t nn_conv_run_forward(const tn_frame *call,
                             const nn_conv_algorithm *algorithm,
                             tn_kernel_body *after);

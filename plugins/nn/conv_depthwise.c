@@ -25,8 +25,8 @@
 #include "workspaces.h"
 
 enum {
-  REGISTER_SUMS = 4, /* lines, or vectors, with sums in registers */
-  REGISTER_TAPS = 9, /* elements of a window with sums in registers */
+  REGISTER_SUMS = 4, /* lines, or vectors, with sums in registers at a time */
+  REGISTER_TAPS = 9, /* taps with sums in registers at a time */
   SLACK = 256        /* bytes after an image that vectors may read */
 };
 
@@ -45,7 +45,8 @@ typedef struct padded_layout {
   int64_t pitch; /* elements of a line with all phases */
 } padded_layout;
 
-/* Arguments of the loops over the lines of an image of out. */
+/* Arguments of the loops in conv_depthwise_rows.h, which visit the lines of one
+ * image of out. */
 typedef struct line_loop {
   const void *from; /* input image, as a padded copy or in place */
   void *to; /* out; in the gradient of weight the output gradient, which is read
@@ -62,12 +63,14 @@ typedef struct line_loop {
   int three;    /* windows have 3 x 3 adjacent elements */
   int64_t wide; /* elements in a line of a window, if windows are counted across
                    the ends of lines; otherwise 0 */
-  const void *inside;    /* for each element of a window's line, masks of the
-                            columns in which it is not padding */
+  const void *inside; /* masks: for each element of a window's line, the columns
+                         in which the element is not padding */
   int64_t mask_distance; /* distance between the masks of two elements */
-  int64_t first;         /* first tap of the loop, if it does not have all */
-  int in_place;          /* lines are read without a copy */
-  int reversed;          /* windows are reversed: the gradient of data */
+  /* Gradient of weight: the first tap of this run over the image. Each run sums
+   * REGISTER_TAPS taps, or one. */
+  int64_t first;
+  int in_place; /* lines are read without a copy */
+  int reversed; /* the pass is the gradient of data, so windows are reversed */
   int add;
 } line_loop;
 
@@ -83,7 +86,7 @@ typedef struct plan {
   int flat;      /* images are copied without padding between lines */
   int64_t front; /* zeros before and after the copy of an image */
   padded_layout padded_layout;
-  line_loop line_loop; /* arguments without arrays */
+  line_loop line_loop; /* arguments of the loops, without arrays */
   int64_t *offset;
   nn_workspaces workspaces;
 } plan;
@@ -128,8 +131,8 @@ static int64_t count_vector_bytes(const nn_conv *c) {
   return 16 << c->level;
 }
 
-/* Whether windows may be counted across the ends of lines: an element of a
- * window has the same distance from the first one in all windows. */
+/* Tests whether windows may be counted across the ends of lines: an element of
+ * a window has the same distance from the first one in all windows. */
 static int is_flat(const nn_conv *c) {
   const nn_window *w = &c->window;
   for (int d = 1; d < 3; ++d)
@@ -138,6 +141,7 @@ static int is_flat(const nn_conv *c) {
   return w->in[2] == w->out[2];
 }
 
+/* Sets offset[t] to the position of tap t of the first window in the copy. */
 static void set_offsets(const plan *p, int reversed) {
   const nn_window *w = &p->conv->window;
   const padded_layout *s = &p->padded_layout;
@@ -182,6 +186,7 @@ static void mask_vectors(const plan *p, char *masks, int pass) {
   }
 }
 
+/* Sets the masks that exclude padding from windows. */
 static void set_masks(const plan *p, char *masks, int pass) {
   if (p->line_loop.in_place)
     mask_vectors(p, masks, pass);
@@ -191,6 +196,7 @@ static void set_masks(const plan *p, char *masks, int pass) {
                    k, (nn_range){0, p->line_loop.mask_distance});
 }
 
+/* Returns the plan of a pass (NN_CONV_*), without arrays and workspace. */
 static plan make_plan(const nn_conv *c, int pass) {
   const nn_window *w = &c->window;
   const int back = pass == NN_CONV_DATA;
@@ -223,10 +229,12 @@ static plan make_plan(const nn_conv *c, int pass) {
   return p;
 }
 
+/* Returns the bytes of workspace for the offsets of all taps. */
 static uint64_t count_offset_bytes(const nn_conv *c) {
   return ((uint64_t)c->taps * sizeof(int64_t) + 63) / 64 * 64;
 }
 
+/* Returns the bytes of workspace for the masks of one line. */
 static uint64_t count_mask_bytes(const plan *p) {
   const nn_conv *c = p->conv;
   const int64_t line = c->window.in[2] * c->bytes;
@@ -235,7 +243,7 @@ static uint64_t count_mask_bytes(const plan *p) {
       p->line_loop.wide * p->line_loop.mask_distance * c->bytes, 64);
 }
 
-/* Bytes of workspace for a pass (NN_CONV_*). */
+/* Returns the bytes of workspace for a pass (NN_CONV_*). */
 static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   const plan p = make_plan(c, pass);
   return count_offset_bytes(c) + count_mask_bytes(&p) +
@@ -254,6 +262,7 @@ static const nn_loops image_loops = NN_LOOPS(compute_image);
 static const nn_loops product_loops = NN_LOOPS(sum_all_products);
 static const nn_loops sum_loops = NN_LOOPS(sum_lanes);
 
+/* Runs a loop in the type and at the level of the call. */
 static void run_loop(const nn_conv *c, const nn_loops *loops,
                      const void *params, void *out, const void *in) {
   const tn_kernel_block block = {.out = out, .in = {in}};
@@ -295,6 +304,7 @@ static void clear_margins(const plan *p, char *workspace) {
          (size_t)front + SLACK);
 }
 
+/* Returns the bias of filter k; 0 if there is no bias. */
 static double read_bias(const nn_conv *c, const char *bias, int64_t k) {
   if (!bias) return 0;
   return c->dtype == TN_F32 ? (double)((const float *)(const void *)bias)[k]
@@ -366,6 +376,8 @@ static void compute_weight_group(const plan *p, int64_t group,
 
 typedef void image_fn(const plan *p, int64_t i, char *workspace);
 
+/* Calls `one` for each image or group in the range, with a workspace that it
+ * shares. */
 static int32_t run_slice(plan *p, image_fn *one, nn_range range) {
   const uint32_t slot = nn_take_workspace(&p->workspaces);
   char *memory = nn_locate_workspace(&p->workspaces, slot);
@@ -375,14 +387,17 @@ static int32_t run_slice(plan *p, image_fn *one, nn_range range) {
   return TN_OK;
 }
 
+/* Computes images [begin, end) of a forward pass. */
 static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
   return run_slice(arg, compute_forward_image, (nn_range){begin, end});
 }
 
+/* Computes images [begin, end) of the gradient of data. */
 static int32_t data_slice(void *arg, int64_t begin, int64_t end) {
   return run_slice(arg, compute_data_image, (nn_range){begin, end});
 }
 
+/* Computes groups [begin, end) of the gradient of weight. */
 static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
   return run_slice(arg, compute_weight_group, (nn_range){begin, end});
 }
@@ -396,6 +411,8 @@ typedef struct slice_range {
   int64_t each;
 } slice_range;
 
+/* Prepares offsets and masks for a pass (NN_CONV_*), and runs the parallel
+ * loop. */
 static int32_t run_plan(plan *p, int pass, slice_range range) {
   const nn_conv *c = p->conv;
   p->offset = (int64_t *)(void *)c->memory;
@@ -410,6 +427,7 @@ static int32_t run_plan(plan *p, int pass, slice_range range) {
       range.body, p);
 }
 
+/* Computes out; adds it to the old elements if `add`. */
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *arrays,
                            int add) {
   plan p = make_plan(c, NN_CONV_FORWARD);
@@ -420,6 +438,7 @@ static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *arrays,
                                 c->out_size * c->filters});
 }
 
+/* Computes the gradient of data; adds it to the old elements if `add`. */
 static int32_t compute_data_gradient(const nn_conv *c,
                                      const nn_conv_arrays *arrays, int add) {
   plan p = make_plan(c, NN_CONV_DATA);
@@ -430,6 +449,7 @@ static int32_t compute_data_gradient(const nn_conv *c,
                                 c->in_size * c->filters});
 }
 
+/* Computes the gradient of weight; adds it to the old elements if `add`. */
 static int32_t compute_weight_gradient(const nn_conv *c,
                                        const nn_conv_arrays *arrays, int add) {
   plan p = make_plan(c, NN_CONV_WEIGHT);

@@ -340,8 +340,10 @@ BODY void NAME(add_last_products)(const line_loop *l, int64_t y,
   const REAL *from = (const REAL *)l->from + y * l->down + x;
   const REAL *at = (const REAL *)l->to + y * l->columns + x;
   NAME(vector) out_gradient, v;
+  /* The last lanes of a full vector are of the next line; `keep` removes them.
+   */
   if (y + 1 < l->rows && l->columns >= NAME(lanes))
-    out_gradient = VECTOR(at); /* and a part of the next line */
+    out_gradient = VECTOR(at);
   else
     NAME(load_elements)(&out_gradient, at, n);
   out_gradient = (NAME(vector))((NAME(mask))out_gradient & *keep);

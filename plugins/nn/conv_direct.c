@@ -30,8 +30,8 @@ enum {
   WIDE = 32,  /* has_many_products: least number of computed planes */
   DEEP = 150, /* has_many_products: least number of products of an element */
   PIECE = 1 << 17, /* bytes of a slice's copy of an image, about */
-  LARGE = 3 << 18, /* bytes of that copy in the gradient of weight, where each
-                      slice adds its sums once */
+  LARGE = 3 << 18, /* PIECE in the gradient of weight, where each slice adds its
+                      sums once */
   SLACK = 128      /* elements after the last one that vectors may read */
 };
 
@@ -42,8 +42,8 @@ enum {
 typedef struct padded_planes {
   int64_t n;
   int64_t in[2];    /* lines and columns without zeros */
-  int64_t shift[2]; /* zeros before them; below 0: number of lines or columns
-                       that are dropped */
+  int64_t shift[2]; /* zeros before the first line or column; below 0: number of
+                       lines or columns that are dropped */
   int64_t step[2];  /* number of phases along both dimensions */
   int64_t pitch;    /* columns of a phase in the copy */
   int64_t rows;     /* lines of a phase in the copy */
@@ -79,6 +79,7 @@ static inline void copy_line(float *to, const float *from, int64_t n) {
     for (int64_t i = 0; i < n; ++i) to[i] = from[i];
 }
 
+/* Sets n floats to 0. */
 static inline void clear_line(float *to, int64_t n) {
   static const float zeros[16];
   for (; n > 16; n -= 16, to += 16) memcpy(to, zeros, sizeof zeros);
@@ -102,6 +103,7 @@ static phase_columns find_phase_columns(const padded_planes *p, int64_t phase) {
   return c;
 }
 
+/* Copies the columns of one phase of a line, with zeros in padding. */
 static void copy_columns(const padded_planes *p, const phase_columns *c,
                          const float *line, float *to) {
   const int64_t step = p->step[1], begin = c->inside.begin, end = c->inside.end;
@@ -132,6 +134,7 @@ static void copy_plane(const padded_planes *p, const float *from, float *to,
   }
 }
 
+/* Copies `lines` lines from `line` on of all planes, with padding. */
 static void copy_lines(const padded_planes *p, const float *from, float *to,
                        int64_t line, int64_t lines) {
   for (int64_t k = 0; k < p->n; ++k)
@@ -162,6 +165,7 @@ typedef struct plan {
   nn_workspaces workspaces;
 } plan;
 
+/* Sets offset[t] to the position of tap t of the first window in the copy. */
 static void set_offsets(plan *p) {
   const nn_window *w = &p->conv->window;
   const padded_planes *r = &p->read;
@@ -182,6 +186,8 @@ static void set_lines(plan *p, int64_t most) {
   set_offsets(p);
 }
 
+/* Returns the number of windows in lines of the copy, with the unused ones at
+ * the ends of lines. */
 static int64_t count_windows(const plan *p, int64_t lines) {
   return (lines - 1) * p->read.pitch + p->out[1];
 }
@@ -192,6 +198,7 @@ static int64_t count_copied(const plan *p) {
   return nn_round_up(p->read.n * count_plane_elements(&p->read) + SLACK, 16);
 }
 
+/* Returns the number of results of one tile in a slice, in elements. */
 static int64_t count_computed(const plan *p) {
   return p->tile_planes * nn_round_up(count_windows(p, p->lines), 16);
 }
@@ -202,6 +209,8 @@ uint64_t nn_direct_count_packed_bytes(const nn_conv *c) {
          sizeof(float);
 }
 
+/* Returns the plan of a forward pass, or of the gradient of data if `back`,
+ * without arrays. */
 static plan make_plan(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
@@ -292,6 +301,7 @@ static void compute_lines(const plan *p, int64_t image, int64_t line,
   }
 }
 
+/* Computes slices [begin, end) of a forward pass or of the gradient of data. */
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t slot = nn_take_workspace(&p->workspaces);
@@ -316,6 +326,8 @@ static int32_t run_windows(const nn_conv *c, const nn_conv_arrays *arrays,
                                      run_slice, &p);
 }
 
+/* Returns the bytes of workspace for computing all images in vectors of
+ * windows. */
 static uint64_t count_windows_bytes(const nn_conv *c, int back) {
   const plan p = make_plan(c, back);
   return p.workspaces.n * p.workspaces.bytes + nn_direct_count_packed_bytes(c);
@@ -355,6 +367,8 @@ static int32_t run_pass(const nn_conv *c, const nn_conv_arrays *arrays, int add,
                                     : run_windows(&rest, &a, add, back);
 }
 
+/* Returns the bytes of workspace for a forward pass, or for the gradient of
+ * data if `back`. */
 static uint64_t count_pass_bytes(const nn_conv *c, int back) {
   const int64_t n = nn_direct_count_images(c, back);
   const nn_conv rest = skip_images(c, n);
@@ -367,14 +381,17 @@ static uint64_t count_pass_bytes(const nn_conv *c, int back) {
   return memory > more ? memory : more;
 }
 
+/* Computes out; adds it to the old elements if `add`. */
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   return run_pass(c, a, add, 0);
 }
 
+/* Tests whether windows are more than one element apart. */
 static int has_strides(const nn_conv *c) {
   return c->window.stride[1] != 1 || c->window.stride[2] != 1;
 }
 
+/* Computes the gradient of data; adds it to the old elements if `add`. */
 static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
                                      int add) {
   if (has_strides(c)) return nn_conv_panels.passes[NN_CONV_DATA](c, a, add);
@@ -395,11 +412,13 @@ typedef struct gradient_plan {
   nn_workspaces workspaces;
 } gradient_plan;
 
+/* Returns the number of elements in a slice's copy of output gradients. */
 static int64_t count_gradient_elements(const gradient_plan *s) {
   return nn_round_up(
       s->out_gradients.n * s->plan.lines * s->out_gradients.pitch, 16);
 }
 
+/* Returns the plan of the gradient of weight, without arrays. */
 static gradient_plan plan_weight_gradient(const nn_conv *c) {
   gradient_plan s = {.plan = make_plan(c, 0),
                      .out_gradients = {.n = c->filters, .step = {1, 1}}};
@@ -479,6 +498,8 @@ static void add_image_products(const gradient_plan *s, nn_range images,
   add_products(s, &all, memory, out_gradients, to);
 }
 
+/* Computes one slice of the gradient of weight: a group, over a part of the
+ * images. */
 static void compute_weight_slice(const gradient_plan *s, int64_t slice,
                                  float *memory) {
   const nn_conv *c = s->plan.conv;
@@ -496,6 +517,7 @@ static void compute_weight_slice(const gradient_plan *s, int64_t slice,
                          to, memory);
 }
 
+/* Computes slices [begin, end) of the gradient of weight. */
 static int32_t run_weight_slices(void *arg, int64_t begin, int64_t end) {
   gradient_plan *s = arg;
   const uint32_t slot = nn_take_workspace(&s->workspaces);
@@ -511,6 +533,7 @@ static int has_few_sums(const nn_conv *c) {
   return c->filters < FEW && c->filters * c->channels * c->taps <= MOST_SUMS;
 }
 
+/* Computes the gradient of weight; adds it to the old elements if `add`. */
 static int32_t compute_weight_gradient(const nn_conv *c,
                                        const nn_conv_arrays *arrays, int add) {
   if (!has_few_sums(c))
@@ -527,7 +550,7 @@ static int32_t compute_weight_gradient(const nn_conv *c,
 
 /* --------------------------------------------------------------- algorithm */
 
-/* Bytes of workspace for a pass (NN_CONV_*). */
+/* Returns the bytes of workspace for a pass (NN_CONV_*). */
 static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   const int back = pass == NN_CONV_DATA;
   if (back && has_strides(c)) return nn_conv_panels.count_bytes(c, pass);

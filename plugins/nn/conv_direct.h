@@ -34,12 +34,12 @@ typedef struct nn_direct_windows {
  * the end of a vector. */
 typedef struct nn_direct_gradient_images {
   int64_t images;
-  int64_t image;          /* distance between planes */
-  int64_t gradient_image; /* the same in the output gradient */
+  int64_t image;          /* distance between images of data */
+  int64_t gradient_image; /* distance between images of the output gradient */
   int64_t gradient_plane; /* distance between filters in the output gradient */
   int64_t lines;
   int64_t pitch;  /* distance between lines */
-  int64_t across; /* the same in the output gradient */
+  int64_t across; /* distance between lines of the output gradient */
   int64_t n;      /* number of windows in a line */
   int64_t depth;  /* weights of a filter */
 } nn_direct_gradient_images;

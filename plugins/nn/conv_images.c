@@ -43,7 +43,7 @@ typedef struct plan {
   int64_t lines;    /* lines of a slice */
   int64_t down;     /* slices of an image */
   int64_t pitch;    /* columns of the copy of a line, with zeros */
-  nn_range columns; /* range of these columns without zeros */
+  nn_range columns; /* columns of the copy that are not zeros */
   int64_t rows;     /* lines of the copy */
   int fits; /* slices fit the cache and share few lines: this algorithm is
                worthwhile */
@@ -70,6 +70,7 @@ static int64_t count_copied(const plan *p) {
   return nn_round_up(p->read * p->rows * p->pitch * p->loops->lanes, 16);
 }
 
+/* Returns the number of results of one plane in a slice, in elements. */
 static int64_t count_computed(const plan *p) {
   return nn_round_up(p->lines * p->out[1] * p->loops->lanes, 16);
 }
@@ -115,6 +116,8 @@ static plan plan_shape(const nn_conv *c, int back) {
   return p;
 }
 
+/* Returns the plan of a forward pass, or of the gradient of data if `back`,
+ * without arrays. */
 static plan make_plan(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = plan_shape(c, back);
@@ -139,7 +142,7 @@ static plan make_plan(const nn_conv *c, int back) {
 typedef struct image_slice {
   int64_t line;
   int64_t lines;
-  nn_range rows; /* lines that are read */
+  nn_range rows; /* lines of the image that the slice reads */
   const float *from;
   int64_t input_distance;
   const float *weight;
@@ -225,6 +228,8 @@ static void store_plane(const plan *p, const image_slice *s, float *from,
   }
 }
 
+/* Computes one slice of a forward pass or of the gradient of data, in vectors
+ * of images. */
 static void run_slice(const plan *p, const image_slice *s, float *memory) {
   float *sums = memory + count_copied(p),
         *more = sums + p->tile_planes * count_computed(p);
@@ -239,6 +244,7 @@ static void run_slice(const plan *p, const image_slice *s, float *memory) {
   }
 }
 
+/* Returns slice number i: its images, lines, weights and arrays. */
 static image_slice find_slice(const plan *p, int64_t i) {
   const nn_conv *c = p->conv;
   const nn_conv_arrays *a = p->arrays;
@@ -266,6 +272,7 @@ static image_slice find_slice(const plan *p, int64_t i) {
   return s;
 }
 
+/* Computes slices [begin, end). */
 static int32_t run_slices(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t slot = nn_take_workspace(&p->workspaces);

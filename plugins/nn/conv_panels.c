@@ -14,8 +14,8 @@ enum {
   PANEL = 1 << 19, /* bytes of a panel */
   WIDTH = 320,     /* windows of a panel, if there are enough */
   LONG = 2048,     /* windows of a panel that is not copied */
-  STEP = 16,       /* widths of panels are multiples of it */
-  FEW = 64,        /* a product with fewer rows, or columns, is slow */
+  STEP = 16,       /* widths of panels are multiples of this number */
+  FEW = 64,        /* products with fewer rows, or columns, are slow */
   LANES = 16, /* number of planes from which vectors of planes are worthwhile */
   BLOCKS = 4  /* least number of blocks of channels of an image, if possible */
 };
@@ -25,7 +25,7 @@ enum {
 /* A panel: rows [row, row + rows) and windows [at, at + n) of the matrix of a
  * group of an image. */
 typedef struct panel {
-  char *to;    /* the panel, dense */
+  char *to;    /* the copied elements of the panel, dense */
   char *image; /* image of the group's first channel */
   int64_t row;
   int64_t rows;
@@ -47,6 +47,7 @@ typedef struct row_tap {
   nn_range inside; /* windows of a line in which the element is not padding */
 } row_tap;
 
+/* Returns the tap, and the plane, of a row of the matrix of windows. */
 static row_tap find_row_tap(const nn_conv *c, const panel *p, int64_t row) {
   const nn_window *w = &c->window;
   row_tap t = {.plane = p->image + row / c->taps * c->in_size * c->bytes};
@@ -136,8 +137,7 @@ TN_KERNEL_BODY void zero_8_byte_elements(char *to, int64_t n) {
   memset(to, 0, (size_t)n * 8);
 }
 
-/* Adds n elements of a panel to every `step`-th element of an image: a line_fn,
- * with the image in `to`. */
+/* Adds n elements to every `step`-th element of an image: a line_fn. */
 TN_KERNEL_BODY void scatter_f32(char *from, char *to, int64_t n, int64_t step) {
   const float *f = (const void *)from;
   float *t = (void *)to;
@@ -147,6 +147,7 @@ TN_KERNEL_BODY void scatter_f32(char *from, char *to, int64_t n, int64_t step) {
     for (int64_t i = 0; i < n; ++i) t[i * step] += f[i];
 }
 
+/* Adds n elements to every `step`-th element of an image: a line_fn. */
 TN_KERNEL_BODY void scatter_f64(char *from, char *to, int64_t n, int64_t step) {
   const double *f = (const void *)from;
   double *t = (void *)to;
@@ -176,6 +177,7 @@ PANEL_FUNCTION(scatter_panel_f32_avx2, TN_KERNEL_AVX2, scatter_f32, ignore_gap)
 PANEL_FUNCTION(scatter_panel_f64_avx2, TN_KERNEL_AVX2, scatter_f64, ignore_gap)
 #endif
 
+/* Returns the function that copies a panel from an image. */
 static panel_fn *choose_gather(const nn_conv *c) {
 #if defined(TN_KERNEL_AVX2)
   if (c->bytes == 4 && c->level == 2) return gather_panel_4_avx512;
@@ -183,6 +185,7 @@ static panel_fn *choose_gather(const nn_conv *c) {
   return c->bytes == 4 ? gather_panel_4 : gather_panel_8;
 }
 
+/* Returns the function that adds a panel to an image. */
 static panel_fn *choose_scatter(const nn_conv *c) {
 #if defined(TN_KERNEL_AVX2)
   if (c->level > 0)
@@ -214,6 +217,7 @@ static int64_t divide_by_steps(int64_t n, int64_t most, int64_t step) {
   return nn_min(nn_round_up(nn_divide_evenly(n, most), step), n);
 }
 
+/* Divides the matrix of windows into panels. */
 static plan make_plan(const nn_conv *c, int image_is_matrix) {
   plan p = {.conv = c,
             .image_is_matrix = image_is_matrix,
@@ -249,6 +253,7 @@ static int64_t count_slices(const plan *p, int pass) {
   return c->images * c->groups * (p->image_is_matrix ? p->across : p->down);
 }
 
+/* Returns the plan of a pass (NN_CONV_*), without arrays. */
 static plan plan_pass(const nn_conv *c, int image_is_matrix, int pass) {
   plan p = make_plan(c, image_is_matrix);
   if (pass == NN_CONV_DATA) plan_data_gradient(&p);
@@ -261,14 +266,15 @@ static plan plan_pass(const nn_conv *c, int image_is_matrix, int pass) {
   return p;
 }
 
-/* Bytes of workspace for a pass. If `image_is_matrix` is true, the image is the
- * matrix of windows, so panels are not copied. */
+/* Returns the bytes of workspace for a pass; panels are not copied if the
+ * image is the matrix of windows. */
 static uint64_t count_pass_bytes(const nn_conv *c, int image_is_matrix,
                                  int pass) {
   const plan p = plan_pass(c, image_is_matrix, pass);
   return p.workspaces.n * p.workspaces.bytes + nn_conv_count_sum_bytes(&p.sums);
 }
 
+/* Runs a planned pass (NN_CONV_*): `body` computes its slices. */
 static int32_t run_pass(plan *p, const nn_conv_arrays *arrays, int pass,
                         tn_loop_body *body) {
   const tn_frame *call = p->conv->call;
@@ -277,6 +283,7 @@ static int32_t run_pass(plan *p, const nn_conv_arrays *arrays, int pass,
   return call->host->parallel_for(call, count_slices(p, pass), 1, body, p);
 }
 
+/* Multiplies two matrices; adds the product to the old elements if `add`. */
 static int32_t run_product(const nn_conv *c, tn_blas_gemm *g, int add) {
   g->struct_size = sizeof *g;
   g->dtype = c->dtype;
@@ -296,9 +303,8 @@ typedef struct panel_columns {
   int64_t row; /* distance between rows in elements */
 } panel_columns;
 
-/* Returns the columns of the matrix that a panel describes: in the image if
- * that is the matrix. Otherwise copies them to `workspace`, and sets part->to.
- */
+/* Returns the columns of the matrix that a panel describes: those of the image
+ * if that is the matrix, otherwise copies in `workspace`. */
 static panel_columns read_columns(plan *p, panel *part, char *workspace) {
   const nn_conv *c = p->conv;
   if (p->image_is_matrix)
@@ -312,8 +318,7 @@ static panel_columns read_columns(plan *p, panel *part, char *workspace) {
 
 /* ----------------------------------------------------------------- forward */
 
-/* Writes the bias of each filter to n elements of its row of out, or adds it.
- */
+/* Writes the bias of each filter to n elements of its row, or adds it. */
 static void write_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
                        int add) {
   for (int64_t k = 0; k < c->filters; ++k)
@@ -328,6 +333,7 @@ static void write_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
     }
 }
 
+/* Computes out in one panel's windows of an image and group. */
 static int32_t compute_forward_slice(plan *p, int64_t slice, char *workspace) {
   const nn_conv *c = p->conv;
   const int64_t group = slice / p->across % c->groups;
@@ -372,6 +378,7 @@ static int32_t compute_forward_slice(plan *p, int64_t slice, char *workspace) {
 /* Computes one slice in a workspace. */
 typedef int32_t slice_fn(plan *p, int64_t slice, char *workspace);
 
+/* Calls `one` for each slice with a workspace, until one fails. */
 static int32_t run_slices(plan *p, slice_fn *one, nn_range slices) {
   const uint32_t slot = nn_take_workspace(&p->workspaces);
   int32_t code = TN_OK;
@@ -417,6 +424,7 @@ static int32_t multiply_gradient(const plan *p, int64_t image,
       add);
 }
 
+/* Computes the gradient of data in some channels of an image. */
 static int32_t compute_data_slice(plan *p, int64_t slice, char *workspace) {
   const nn_conv *c = p->conv;
   const int64_t image = slice / p->down, row = slice % p->down * p->height;
@@ -445,6 +453,7 @@ static int32_t run_data_slices(void *arg, int64_t begin, int64_t end) {
   return run_slices(arg, compute_data_slice, (nn_range){begin, end});
 }
 
+/* Computes slices of the gradient of data if the image is the matrix. */
 static int32_t run_data_in_place(void *arg, int64_t begin, int64_t end) {
   const plan *p = arg;
   const nn_conv *c = p->conv;
@@ -503,6 +512,7 @@ static int32_t add_weight_image(plan *p, int64_t image, panel *part, char *to,
   return code;
 }
 
+/* Computes columns of a group's gradient of weight over some images. */
 static int32_t compute_weight_slice(plan *p, int64_t slice, char *workspace) {
   const nn_conv *c = p->conv;
   const int64_t group = slice / p->down % c->groups;
@@ -554,8 +564,7 @@ static uint64_t count_panels_bytes(const nn_conv *c, int pass) {
                                      : count_pass_bytes(c, 0, pass);
 }
 
-/* Whether products of single images are small; conv_tiles.c computes those of
- * all images together. */
+/* Whether each image has small products; conv_tiles.c joins several images. */
 static int has_small_products(const nn_conv *c, int pass) {
   return c->dtype == TN_F32 && pass == NN_CONV_FORWARD && c->out_size <= FEW;
 }

@@ -38,6 +38,7 @@ typedef struct sum_args {
   char *weight;
 } sum_args;
 
+/* Adds elements [begin, end) of all separate sums to those of the gradient. */
 static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
   const sum_args *j = arg;
   const nn_conv *c = j->sums->conv;

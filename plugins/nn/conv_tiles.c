@@ -22,9 +22,10 @@
 
 /* ----------------------------------------------------------------- weights */
 
-/* Packs the weights of a strip for the gradient of data. The weights of a
- * filter are a row of all computed planes, tap by tap. `memory` gets them as
- * vectors, before they are copied to the phases. */
+/* Packs the weights of a strip for the gradient of data. In the array, the
+ * weights of a filter are one row: for each computed plane, the weights of all
+ * taps. `memory` gets them as vectors, before they are copied to the phases;
+ * `taps_memory` gets the taps of a phase. */
 static void pack_backward_strip(const plan *p, int64_t group, const strip *s,
                                 char *taps_memory, float *memory) {
   const nn_conv *c = p->conv;
@@ -99,14 +100,19 @@ typedef struct workspace_sizes {
   int64_t taps, points, steps, copy, out_gradients, sums, transposed;
 } workspace_sizes;
 
+/* Returns the bytes of n elements of `each` bytes, rounded up to whole cache
+ * lines. */
 static int64_t round_up_bytes(int64_t n, size_t each) {
   return nn_round_up(n * (int64_t)each, 64);
 }
 
+/* Returns the number of lanes of the widest strip. */
 static int64_t find_widest_strip(const plan *p) {
   return nn_min(WIDE, count_vectors(p)) * p->loops->lanes;
 }
 
+/* Returns the sizes of a workspace for a forward pass or the gradient of data.
+ */
 static workspace_sizes find_point_sizes(const plan *p) {
   const int64_t taps = p->conv->taps, points = nn_round_up(p->points, 16);
   return (workspace_sizes){
@@ -119,6 +125,7 @@ static workspace_sizes find_point_sizes(const plan *p) {
                                    sizeof(float))};
 }
 
+/* Returns the sizes of a workspace for the gradient of weight. */
 static workspace_sizes find_gradient_sizes(const plan *p) {
   const int64_t rows = nn_round_up(p->height * p->conv->taps, 16);
   return (workspace_sizes){
@@ -132,11 +139,13 @@ static workspace_sizes find_gradient_sizes(const plan *p) {
   };
 }
 
+/* Returns the bytes of a workspace with these sizes. */
 static uint64_t count_workspace(const workspace_sizes *s) {
   return (uint64_t)(s->taps + s->points + s->steps + s->copy +
                     s->out_gradients + s->sums + s->transposed);
 }
 
+/* Divides `memory` into the arrays of a workspace. */
 static workspace place_workspace(const workspace_sizes *s, char *memory) {
   workspace d = {.taps = (tap *)(void *)memory};
   d.points = (int64_t *)(void *)(memory += s->taps);
@@ -261,7 +270,9 @@ static void store_strip(const point_block *b, const strip *s) {
     store_image(b, s, i);
 }
 
-/* Computes one slice of a forward pass or of the gradient of data. */
+/* Computes slice number `slice` of a forward pass, or of the gradient of data:
+ * one phase, strips and block of points of a group. The plan decides between
+ * the passes. */
 static void run_slice(const plan *p, int64_t slice, char *memory) {
   const workspace_sizes sizes = find_point_sizes(p);
   point_block b = {.plan = p, .workspace = place_workspace(&sizes, memory)};
@@ -294,6 +305,7 @@ static void run_slice(const plan *p, int64_t slice, char *memory) {
   }
 }
 
+/* Packs the weights of strips [begin, end), counted over all groups. */
 static int32_t pack_slices(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const workspace_sizes sizes = find_point_sizes(p);
@@ -305,6 +317,7 @@ static int32_t pack_slices(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Computes slices [begin, end) of a forward pass or of the gradient of data. */
 static int32_t run_point_slices(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t slot = nn_take_workspace(&p->workspaces);
@@ -314,6 +327,8 @@ static int32_t run_point_slices(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Returns the geometry of a forward pass, or of the gradient of data if
+ * `back`. */
 static plan make_plan(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
@@ -332,11 +347,14 @@ static plan make_plan(const nn_conv *c, int back) {
   return p;
 }
 
+/* Returns the number of slices of a forward pass or of the gradient of data. */
 static int64_t count_point_slices(const plan *p) {
   return nn_window_multiply_lengths(p->phases) * p->conv->groups * p->blocks *
          p->shares;
 }
 
+/* Returns the plan of a forward pass, or of the gradient of data if `back`,
+ * without arrays. */
 static plan plan_points(const nn_conv *c, int back) {
   plan p = make_plan(c, back);
   divide_blocks(&p, p.planes);
@@ -361,6 +379,7 @@ static int32_t run_point_plan(plan *p) {
                             p);
 }
 
+/* Computes out; adds it to the old elements if `add`. */
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   plan p = plan_points(c, 0);
   p.add = add;
@@ -371,6 +390,7 @@ static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   return run_point_plan(&p);
 }
 
+/* Computes the gradient of data; adds it to the old elements if `add`. */
 static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
                                      int add) {
   plan p = plan_points(c, 1);
@@ -490,6 +510,7 @@ static void compute_weight_slice(const plan *p, int64_t slice, char *memory) {
              part == 0 && p->add);
 }
 
+/* Computes slices [begin, end) of the gradient of weight. */
 static int32_t run_weight_slices(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t slot = nn_take_workspace(&p->workspaces);
@@ -499,10 +520,12 @@ static int32_t run_weight_slices(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Returns the number of slices of the gradient of weight. */
 static int64_t count_weight_slices(const plan *p) {
   return p->sums.parts * p->conv->groups * p->down;
 }
 
+/* Returns the plan of the gradient of weight, without arrays. */
 static plan plan_weight_gradient(const nn_conv *c) {
   plan p = make_plan(c, 0);
   p.height = nn_divide_evenly(c->channels, nn_max(HEIGHT / c->taps, 1));
@@ -517,6 +540,7 @@ static plan plan_weight_gradient(const nn_conv *c) {
   return p;
 }
 
+/* Computes the gradient of weight; adds it to the old elements if `add`. */
 static int32_t compute_weight_gradient(const nn_conv *c,
                                        const nn_conv_arrays *a, int add) {
   plan p = plan_weight_gradient(c);
@@ -533,7 +557,7 @@ static int32_t compute_weight_gradient(const nn_conv *c,
 
 /* --------------------------------------------------------------- algorithm */
 
-/* Bytes of workspace for a pass (NN_CONV_*). */
+/* Returns the bytes of workspace for a pass (NN_CONV_*). */
 static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   if (pass == NN_CONV_WEIGHT) {
     const plan p = plan_weight_gradient(c);

@@ -21,7 +21,7 @@ enum {
   PREFETCH_DISTANCE = 48, /* elements by which lines are prefetched */
   FEW_SLICES = 4, /* with fewer slices, computed planes are divided as well */
   HEIGHT = 576,   /* rows of a slice of the gradient of weight, about */
-  SUMS = 8, /* with so many of these slices, sums are not divided over images */
+  SUMS = 8,       /* from as many slices on, sums are not divided over images */
   MOST_ROWS = 8,
   WIDE = 3 /* largest number of vectors of a strip */
 };
@@ -223,7 +223,7 @@ typedef struct plan {
   int64_t blocks;
   int64_t shares; /* parts of the strips, which slices compute separately */
   int64_t height; /* planes of a slice of the gradient of weight */
-  int64_t down;   /* number of such slices */
+  int64_t down;   /* number of slices of the gradient of weight in a group */
   nn_conv_sums sums;
   nn_workspaces workspaces;
 } plan;
@@ -240,7 +240,8 @@ typedef struct phase {
   int64_t index;
   int64_t first[NN_WINDOW_RANK]; /* first element of the result */
   int64_t grid[NN_WINDOW_RANK];
-  int64_t low[NN_WINDOW_RANK]; /* least distance of its taps */
+  /* Least and greatest distance of the phase's taps from a point. */
+  int64_t low[NN_WINDOW_RANK];
   int64_t high[NN_WINDOW_RANK];
   int64_t n_taps;
   tap *taps;
@@ -358,6 +359,7 @@ static point_range find_point_range(const plan *p, const phase *f,
   return b;
 }
 
+/* Returns the number of points of a block, in all its images. */
 static int64_t count_points(const point_range *b) {
   return b->points * (b->images.end - b->images.begin);
 }
@@ -376,6 +378,7 @@ typedef struct block_input {
   int64_t image;                  /* distance between images */
 } block_input;
 
+/* Returns the number of elements in a block's copy of `planes` planes. */
 static int64_t count_copied(const plan *p, int64_t planes) {
   return nn_round_up(
       (p->cut < 0 ? p->length : 1) * planes * count_read_elements(p), 16);
@@ -476,10 +479,11 @@ static void locate_taps(const phase *f, const block_input *r, int64_t planes,
 typedef struct strip {
   int64_t wide;  /* number of vectors */
   int64_t first; /* first plane */
-  int64_t width; /* lanes of all its vectors */
-  int64_t n;     /* number of its planes that exist */
+  int64_t width; /* lanes of all vectors of the strip */
+  int64_t n;     /* number of planes; the other lanes are unused */
 } strip;
 
+/* Returns the number of vectors that all computed planes of a group fill. */
 static int64_t count_vectors(const plan *p) {
   return nn_ceil_div(p->computed, p->loops->lanes);
 }
@@ -489,6 +493,7 @@ static int64_t count_strip_elements(const plan *p) {
   return count_vectors(p) * p->loops->lanes;
 }
 
+/* Returns strip number `index` of a group's computed planes. */
 static strip find_strip(const plan *p, int64_t index) {
   const int64_t all = count_vectors(p), lanes = p->loops->lanes;
   const int64_t first = index * all / p->strips;
@@ -502,6 +507,7 @@ static int64_t count_packed(const plan *p) {
   return count_strip_elements(p) * p->planes * p->conv->taps;
 }
 
+/* Returns the bytes of workspace for the packed weights. */
 static uint64_t count_packed_bytes(const plan *p) {
   return (uint64_t)nn_round_up(p->conv->groups * count_packed(p), 16) *
          sizeof(float);

@@ -33,7 +33,7 @@ enum {
   WIDE = 48,   /* patches that are computed together: a block */
   NARROW = 32, /* patches of a block if there are at least MANY channels */
   MANY = 192,  /* number of channels from which blocks are NARROW */
-  VECTOR = 16, /* numbers of patches are rounded up to a multiple of it */
+  VECTOR = 16, /* numbers of patches are multiples of it, rounded up */
   /* Winograd's transforms are not used if there are fewer than FEW_TILES
    * patches and at most FEW_PAIRS pairs of a channel and a filter. */
   FEW_TILES = 64,
@@ -80,7 +80,7 @@ typedef struct plan {
   int64_t shares;
   int once; /* there is one block of patches: weights are transformed where they
                are used */
-  float *transformed; /* otherwise the transformed weights G w G^T: (group,
+  float *transformed; /* transformed weights G w G^T, unless `once`: (group,
                          filter block, 36, channel, filter) */
   int64_t transformed_distance; /* distance between two of the 36 numbers of a
                                 weight */
@@ -89,6 +89,8 @@ typedef struct plan {
   nn_workspaces workspaces;
 } plan;
 
+/* Sets the lengths, padding and tiles along dimension d (0 or 1) of an image.
+ */
 static void set_geometry(plan *p, int d) {
   const nn_window *w = &p->conv->window;
   p->in[d] = p->back ? w->out[d + 1] : w->in[d + 1];
@@ -97,17 +99,19 @@ static void set_geometry(plan *p, int d) {
   p->tiles[d] = (p->out[d] + TILE - 1) / TILE;
 }
 
+/* Returns the bytes of the transformed weights of some filter blocks. */
 static uint64_t count_transform_bytes(const plan *p, int64_t filter_blocks) {
   return (uint64_t)(filter_blocks * PATCH * p->transformed_distance) *
          sizeof(float);
 }
 
-/* Bytes of workspace for all transformed weights, if they are kept. */
+/* Returns the bytes of workspace for transformed weights that are kept. */
 static uint64_t count_kept_bytes(const plan *p) {
   return p->once ? 0
                  : count_transform_bytes(p, p->conv->groups * p->filter_blocks);
 }
 
+/* Returns the plan of a pass: of the gradient of data if `back`. */
 static plan make_plan(const nn_conv *c, int back) {
   plan p = {
       .conv = c, .loops = NN_CONV_LOOPS(c->level), .back = back, .lines = 6};
@@ -190,10 +194,10 @@ static int32_t transform_filter_slice(void *arg, int64_t begin, int64_t end) {
 
 /* ----------------------------------------------------------------- patches */
 
-/* A run of patches side by side: tiles [x, x + n) of line y of an image's
- * tiles. The first one is patch number `first` of a block. Patches in `inside`
- * are completely inside the image's columns; the first `full` patches have all
- * their results inside the image. */
+/* A run: n patches side by side in one image. Their results are tiles x to x +
+ * n - 1 in line y of the image's tiles. `first` is the number of the first
+ * patch in its block. Patches in `inside` are completely inside the image's
+ * columns; the first `full` patches have all their results inside the image. */
 typedef struct patch_run {
   int64_t image;
   int64_t y;
@@ -204,13 +208,15 @@ typedef struct patch_run {
   nn_range inside;
 } patch_run;
 
-/* A block of n patches, as runs along lines of tiles. */
+/* A block: n patches that are computed together, as runs (patch_run). */
 typedef struct patch_block {
   int64_t n;
   int64_t n_runs;
   patch_run runs[WIDE];
 } patch_block;
 
+/* Returns the run of at most n patches from tile number `tile` of all images
+ * on. `first` is the number of its first patch in the block. */
 static patch_run find_run(const plan *p, int64_t tile, int64_t first,
                           int64_t n) {
   const int64_t each = p->tiles[0] * p->tiles[1];
@@ -227,6 +233,7 @@ static patch_run find_run(const plan *p, int64_t tile, int64_t first,
   return r;
 }
 
+/* Lists the patches of block number `block`, in runs. */
 static void find_patches(const plan *p, int64_t block, patch_block *all) {
   const int64_t begin = block * p->width;
   all->n = nn_min(p->width, p->n_tiles - begin);
@@ -238,14 +245,15 @@ static void find_patches(const plan *p, int64_t block, patch_block *all) {
   }
 }
 
-/* Copies line number i of a patch that is partly outside of the image; x is its
- * first column. */
+/* Copies six elements of an image's line, from column x on, to one patch;
+ * elements outside of the image are 0. */
 static void gather_edge(const plan *p, const float *line, int64_t x, float *d) {
   for (int64_t j = 0; j < 6; ++j)
     d[j * p->width] = x + j >= 0 && x + j < p->in[1] ? line[x + j] : 0;
 }
 
-/* Copies one line of all patches of a run from a line of the image. */
+/* Copies one line of all patches of a run from a line of the image: element j
+ * of patch t becomes d[j * width + t]. */
 static void gather_line(const plan *p, const patch_run *r, const float *line,
                         float *d) {
   const int64_t x = r->x * TILE - p->pad[1], at = r->inside.begin;
@@ -279,8 +287,9 @@ static void gather_patches(const plan *p, const patch_block *all, int64_t plane,
            (size_t)(p->width - all->n) * sizeof *d);
 }
 
-/* Stores one line of the results of a run: y has one result of each patch in a
- * row. */
+/* Stores line number i of the results of a run of patches in a line of the
+ * image. y[j * width + t] is element j of that line in the result of patch t.
+ */
 static void scatter_line(const plan *p, const patch_run *r, float *line,
                          const float *y, float bias) {
   const int64_t full = p->add ? 0 : r->full;
@@ -346,6 +355,7 @@ static void compute_block(const plan *p, int64_t slice, float *workspace) {
   }
 }
 
+/* Computes slices [begin, end) of a forward pass or of the gradient of data. */
 static int32_t compute_block_slice(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t slot = nn_take_workspace(&p->workspaces);
@@ -377,6 +387,7 @@ static int has_few_patches(const nn_conv *c) {
   return p.n_tiles < FEW_TILES && c->channels * c->filters <= FEW_PAIRS;
 }
 
+/* Computes out; adds it to the old elements if `add`. */
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   if (has_few_patches(c))
     return nn_conv_tiles.passes[NN_CONV_FORWARD](c, a, add);
@@ -420,14 +431,17 @@ typedef struct weight_gradient {
   nn_workspaces workspaces;
 } weight_gradient;
 
+/* Returns the number of transformed output gradients in one product. */
 static int64_t count_gradient_elements(const weight_gradient *s) {
   return PATCH * s->data.conv->filters * s->width;
 }
 
+/* Returns the number of transformed elements of data in one product. */
 static int64_t count_data_elements(const weight_gradient *s) {
   return PATCH * s->data.conv->channels * s->width;
 }
 
+/* Returns the plan of the gradient of weight, without arrays. */
 static weight_gradient plan_weight_gradient(const nn_conv *c) {
   weight_gradient s = {.data = make_plan(c, 0)};
   plan *p = &s.data;
@@ -449,6 +463,7 @@ static weight_gradient plan_weight_gradient(const nn_conv *c) {
   return s;
 }
 
+/* Returns the bytes of workspace for the gradient of weight. */
 static uint64_t count_gradient_bytes(const weight_gradient *s) {
   const nn_conv *c = s->data.conv;
   return (uint64_t)(count_gradient_elements(s) + count_data_elements(s) +
@@ -527,6 +542,7 @@ static void transform_filter_back(const weight_gradient *s, int64_t filter) {
   }
 }
 
+/* Transforms products of filters [begin, end) to gradients of weights. */
 static int32_t transform_back_slice(void *arg, int64_t begin, int64_t end) {
   for (int64_t f = begin; f < end; ++f) transform_filter_back(arg, f);
   return TN_OK;
@@ -568,7 +584,7 @@ static int32_t compute_weight_gradient(const nn_conv *c,
 
 /* --------------------------------------------------------------- algorithm */
 
-/* Bytes of workspace for a pass. */
+/* Returns the bytes of workspace for a pass (NN_CONV_*). */
 static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   if (pass == NN_CONV_WEIGHT) {
     const weight_gradient s = plan_weight_gradient(c);

@@ -29,6 +29,8 @@ static const tn_tensor *find_out(const tn_frame *call) {
              : &call->out[NN_CONVOLUTION_OUT_OUT];
 }
 
+/* Returns the geometry of windows with NN_WINDOW_RANK dimensions: missing ones
+ * have length 1. */
 static nn_window make_window(const tn_frame *call) {
   const nn_convolution_params *p = nn_convolution_params_of(call);
   const tn_tensor *data = find_data(call);
@@ -47,6 +49,7 @@ static nn_window make_window(const tn_frame *call) {
   return w;
 }
 
+/* Describes a call for the algorithms of conv.h. */
 static nn_conv make_conv(const tn_frame *call) {
   const nn_convolution_params *p = nn_convolution_params_of(call);
   const tn_tensor *data = find_data(call);
@@ -73,6 +76,7 @@ static int is_empty(const nn_conv *c) {
 
 /* ------------------------------------------------------------------ choice */
 
+/* Tests whether windows are single elements, side by side, without padding. */
 static int is_pointwise(const nn_conv *c) {
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     if (c->window.kernel[d] != 1 || c->window.stride[d] != 1 ||
@@ -87,6 +91,8 @@ static int is_two_dimensional(const nn_window *w) {
   return w->kernel[0] == 1 && w->in[0] == 1 && w->pad[0] == 0;
 }
 
+/* Tests whether groups have one channel and few filters, in at most two
+ * dimensions. */
 static int is_depthwise(const nn_conv *c) {
   return !nn_conv_is_mostly_padding(c) && c->channels == 1 && c->filters <= 4 &&
          is_two_dimensional(&c->window);
@@ -114,6 +120,7 @@ static int is_direct(const nn_conv *c) {
          c->channels * c->filters <= most;
 }
 
+/* Returns the first algorithm that accepts the call. */
 static const nn_conv_algorithm *choose_algorithm(const nn_conv *c) {
   if (is_depthwise(c)) return &nn_conv_depthwise;
   if (is_winograd(c)) return &nn_conv_winograd;
@@ -127,6 +134,7 @@ static int is_bias_alone(const tn_frame *call) {
   return find_data(call)->ndim < 0;
 }
 
+/* Tests whether nn_conv_pointwise accepts the call. */
 int32_t nn_convolution_is_pointwise(const tn_frame *call) {
   const nn_conv c = make_conv(call);
   if (is_bias_alone(call) || is_pointwise(&c)) return TN_OK;
@@ -134,6 +142,7 @@ int32_t nn_convolution_is_pointwise(const tn_frame *call) {
                  "it takes windows of one element, without step or padding");
 }
 
+/* Tests whether nn_conv_depthwise accepts the call. */
 int32_t nn_convolution_is_depthwise(const tn_frame *call) {
   const nn_conv c = make_conv(call);
   if (is_bias_alone(call) || is_depthwise(&c)) return TN_OK;
@@ -143,6 +152,7 @@ int32_t nn_convolution_is_depthwise(const tn_frame *call) {
                  "the image");
 }
 
+/* Tests whether nn_conv_winograd accepts the call. */
 int32_t nn_convolution_is_winograd(const tn_frame *call) {
   const nn_conv c = make_conv(call);
   if (is_bias_alone(call) || is_winograd(&c)) return TN_OK;
@@ -152,6 +162,7 @@ int32_t nn_convolution_is_winograd(const tn_frame *call) {
                  "small images");
 }
 
+/* Tests whether nn_conv_direct accepts the call. */
 int32_t nn_convolution_is_direct(const tn_frame *call) {
   const nn_conv c = make_conv(call);
   if (is_bias_alone(call) || is_direct(&c)) return TN_OK;
@@ -216,6 +227,8 @@ static int32_t sum_bias_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Computes the gradient of bias, the sums of the output gradient of each
+ * filter; adds it to the old elements if `add`. */
 static int32_t compute_bias_gradient(const nn_conv *c,
                                      const nn_conv_arrays *arrays, int add) {
   bias_args w = {c, arrays, add};
@@ -281,10 +294,12 @@ int32_t nn_conv_run_forward(const tn_frame *call,
   return code;
 }
 
+/* Tests whether the gradient of input i is requested. */
 static int is_requested(const tn_frame *call, uint32_t i) {
   return i < call->n_out && call->req[i] != TN_REQ_NULL;
 }
 
+/* Computes the requested gradients. If `algorithm` is NULL, it chooses one. */
 static int32_t run_backward(const tn_frame *call,
                             const nn_conv_algorithm *algorithm) {
   nn_operands x = nn_operands_open(call, call->ws[0]);

@@ -18,10 +18,13 @@ _Static_assert(offsetof(nn_convolution_activation_params, no_bias) ==
                    offsetof(nn_convolution_params, no_bias),
                "the params do not begin with those of convolution");
 
+/* Returns the activation function (act_type). */
 static int32_t get_type(const tn_frame *call) {
   return nn_convolution_activation_params_of(call)->act_type;
 }
 
+/* Runs a convolution and the activation. If `algorithm` is NULL, it chooses
+ * one. */
 static int32_t run_forward(const tn_frame *call,
                            const nn_conv_algorithm *algorithm) {
   const int32_t type = get_type(call);

@@ -42,6 +42,7 @@ static factors find_factors(double p) {
   return (factors){(int32_t)(limit ^ 0x80000000u), p < 1 ? 1 / (1 - p) : 0};
 }
 
+/* Scales each element by a random factor: 0, or 1 / (1 - p). */
 int32_t nn_dropout(const tn_frame *call) {
   static const nn_loops loops = NN_LOOPS(drop);
   const nn_dropout_params *p = nn_dropout_params_of(call);

@@ -16,7 +16,7 @@ enum {
       4, /* a forward call prefetches the row of this many positions later */
   PREFETCH_DISTANCE = 2, /* positions by which a backward call prefetches */
   MOST = 4096,           /* bytes of a row that are prefetched, at most */
-  LARGE = 1 << 18 /* from this size in bytes, a table or a result counts as
+  LARGE = 1 << 18 /* least size in bytes of a table or result that counts as
                      larger than caches */
 };
 
@@ -67,8 +67,9 @@ static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
   return TN_OK;
 }
 
-/* Bytes of workspace: forward the rows of all positions; backward also the
- * positions, sorted by row, and where each row's positions begin. */
+/* Sets *bytes to the size of the workspace: forward the rows of all positions;
+ * backward also the positions, sorted by row, and where each row's positions
+ * begin. */
 int32_t nn_embedding_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const int64_t n = tn_tensor_size(
@@ -91,6 +92,7 @@ typedef struct embedding_work {
   int streams; /* the result is larger than caches, and is written past them */
 } embedding_work;
 
+/* Describes a call; `like` has the type of the table. */
 static embedding_work make_work(const tn_frame *call, const tn_tensor *like) {
   return (embedding_work){
       .call = call,
@@ -114,9 +116,9 @@ static void add_elements(const embedding_work *w, char *to, const char *from,
 
 /* ------------------------------------------------------------------ copies */
 
+#if defined(TN_KERNEL_AVX2)
 /* Writes whole cache lines past the caches, without reading them first; zeros
  * if `from` is NULL. */
-#if defined(TN_KERNEL_AVX2)
 static void stream_lines(char *to, const char *from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 16) {
     __m128i v = _mm_setzero_si128();
@@ -176,21 +178,23 @@ static void finish_stores(const embedding_work *w) {
 
 /* ----------------------------------------------------------------- forward */
 
-/* Copies a row of at least one cache line, and prefetches as much of
- * another. */
 #if TN_COPY_ROW_VECTORS
+/* Copies a row of at least one cache line, and prefetches as much of another.
+ */
 static TN_KERNEL_AVX512 void copy_row_wide(char *to, const char *from,
                                            const char *prefetched,
                                            int64_t bytes) {
   tn_copy_row_avx512(to, from, prefetched, bytes);
 }
 
+/* Does the same with vectors of half a cache line. */
 static TN_KERNEL_AVX2 void copy_row_half(char *to, const char *from,
                                          const char *prefetched,
                                          int64_t bytes) {
   tn_copy_row_avx2(to, from, prefetched, bytes);
 }
 #else
+/* Copies a row without vectors and without prefetching. */
 static void copy_row_wide(char *to, const char *from, const char *prefetched,
                           int64_t bytes) {
   (void)prefetched;

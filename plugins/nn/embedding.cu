@@ -50,6 +50,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       });
 }
 
+/* Writes the sort key of each position: the row of the table. */
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_embedding_write_keys(nn_embedding_arrays a, nn_embedding_view v) {
   tn_cuda_key *keys = (tn_cuda_key *)a.at[TO].data;
@@ -59,6 +60,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* Fills the gradient of the table with zeros. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_embedding_clear_rows(nn_embedding_arrays a, nn_embedding_view v) {
@@ -69,6 +71,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 /* -------------------------------------------------------------------- host */
 
+/* Returns the geometry of a call, for its CUDA kernels. */
 static nn_embedding_view nn_embedding_make_view(const tn_frame *call) {
   const nn_embedding_params *p = nn_embedding_params_of(call);
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
@@ -81,10 +84,12 @@ static nn_embedding_view nn_embedding_make_view(const tn_frame *call) {
   return v;
 }
 
+/* Describes the addition of rows at their indices, for tn_cuda_scatter. */
 static tn_cuda_scatter nn_embedding_make_scatter(const nn_embedding_view &v) {
   return tn_cuda_scatter_of(1, v.rows, v.n, v.length);
 }
 
+/* Sets *bytes to the size of the workspace. */
 int32_t nn_embedding_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if (!(call->flags & TN_CALL_BACKWARD)) return TN_OK;

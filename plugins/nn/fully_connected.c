@@ -15,12 +15,15 @@
 
 /* ------------------------------------------------------------------ shapes */
 
+/* Reports the inferred shape of data to the host. */
 static int32_t set_data_shape(const tn_frame *call, int32_t ndim,
                               const int64_t *shape) {
   return call->host->set_shape(call, TN_OPERAND_IN, NN_FULLY_CONNECTED_IN_DATA,
                                ndim, shape);
 }
 
+/* Reports the inferred shape of the weight, (num_hidden, depth), to the host.
+ */
 static int32_t set_weight_shape(const tn_frame *call, int64_t depth) {
   const int64_t shape[2] = {nn_fully_connected_params_of(call)->num_hidden,
                             depth};
@@ -28,6 +31,7 @@ static int32_t set_weight_shape(const tn_frame *call, int64_t depth) {
                                NN_FULLY_CONNECTED_IN_WEIGHT, 2, shape);
 }
 
+/* Reports the inferred shape of out to the host. */
 static int32_t set_out_shape(const tn_frame *call, int32_t ndim,
                              const int64_t *shape) {
   return call->host->set_shape(call, TN_OPERAND_OUT, NN_FULLY_CONNECTED_OUT_OUT,
@@ -58,6 +62,8 @@ static int32_t find_unknown(const tn_tensor *data, int64_t *product) {
   return unknown;
 }
 
+/* Reports a row of data whose number of elements overflows. Returns the
+ * failure. */
 static int32_t refuse_row(const tn_frame *call) {
   return TN_FAIL(call, TN_OUT_OF_RANGE,
                  "a row of `data` %s has more elements than 64 bits count; set "
@@ -162,16 +168,18 @@ typedef struct context {
   multiply_fn *multiply;
 } context;
 
+/* Starts a call; `multiply` is the matrix product to use. */
 static context make_context(const tn_frame *call, multiply_fn *multiply) {
   return (context){nn_operands_open(call, call->n_ws > 0 ? call->ws[0] : NULL),
                    multiply};
 }
 
+/* Returns the type and level for loops over elements. */
 static tn_kernel_mode get_mode(const context *x) {
   return (tn_kernel_mode){x->wide.dtype, x->wide.level};
 }
 
-/* c = op(a) * op(b) + beta * c */
+/* Computes c = op(a) * op(b) + beta * c, with the matrices in g. */
 static int32_t run_product(const context *x, tn_blas_gemm *g, double beta) {
   g->struct_size = sizeof *g;
   g->dtype = x->wide.dtype;
@@ -180,11 +188,12 @@ static int32_t run_product(const context *x, tn_blas_gemm *g, double beta) {
   return x->multiply(x->wide.call, g);
 }
 
+/* Returns the address of row i of a matrix. */
 static char *locate_row(const context *x, const matrix *m, int64_t i) {
   return (char *)m->at + i * m->columns * tn_dtype_bytes(x->wide.dtype);
 }
 
-/* out = data * weight^T + bias, added to the old elements if `add`. */
+/* Computes out = data * weight^T + bias, added to the old elements if `add`. */
 static int32_t compute_out(const context *x, const matrix *in, matrix *out,
                            int add) {
   const matrix *data = &in[0], *weight = &in[1], *bias = &in[2];
@@ -210,7 +219,8 @@ static int32_t compute_out(const context *x, const matrix *in, matrix *out,
                      add || bias->at ? 1 : 0);
 }
 
-/* gradient of data = grad * weight */
+/* Computes the gradient of data = grad * weight; `grad` is the output
+ * gradient. */
 static int32_t compute_data_gradient(const context *x, const matrix *grad,
                                      const matrix *weight, const matrix *out,
                                      int add) {
@@ -227,7 +237,8 @@ static int32_t compute_data_gradient(const context *x, const matrix *grad,
                      add);
 }
 
-/* gradient of weight = grad^T * data */
+/* Computes the gradient of weight = grad^T * data; `grad` is the output
+ * gradient. */
 static int32_t compute_weight_gradient(const context *x, const matrix *grad,
                                        const matrix *data, const matrix *out,
                                        int add) {
@@ -245,7 +256,8 @@ static int32_t compute_weight_gradient(const context *x, const matrix *grad,
                      add);
 }
 
-/* gradient of bias = sum of the rows of grad */
+/* Computes the gradient of bias: the sum of the rows of `grad`, the output
+ * gradient. */
 static void compute_bias_gradient(const context *x, const matrix *grad,
                                   const matrix *out, int add) {
   const tn_kernel_mode mode = get_mode(x);
@@ -255,6 +267,7 @@ static void compute_bias_gradient(const context *x, const matrix *grad,
     tn_kernel_add_dense(out->at, locate_row(x, grad, i), &mode, grad->columns);
 }
 
+/* Sets *bytes to the size of the workspace for f16 and bf16. */
 int32_t nn_fully_connected_half_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = nn_operands_count_bytes(call) + 64;
   return TN_OK;
@@ -262,6 +275,7 @@ int32_t nn_fully_connected_half_bytes(const tn_frame *call, uint64_t *bytes) {
 
 /* ------------------------------------------------------------------- calls */
 
+/* Computes out with the matrix product `multiply`. */
 static int32_t run_forward(const tn_frame *call, multiply_fn *multiply) {
   context x = make_context(call, multiply);
   const tn_tensor *weight = &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
@@ -309,6 +323,7 @@ static int32_t run_gradient(context *x, const matrix *grad, uint32_t i) {
   return code;
 }
 
+/* Computes the requested gradients with the matrix product `multiply`. */
 static int32_t run_backward(const tn_frame *call, multiply_fn *multiply) {
   context x = make_context(call, multiply);
   const tn_tensor *out_gradient =

@@ -20,6 +20,7 @@ int32_t nn_fully_connected_activation_infer(const tn_frame *call) {
   return nn_fully_connected_infer(call);
 }
 
+/* Returns the activation function (act_type). */
 static int32_t get_type(const tn_frame *call) {
   return nn_fully_connected_activation_params_of(call)->act_type;
 }

@@ -12,6 +12,8 @@
 
 /* ------------------------------------------------------------------ shapes */
 
+/* Reports a gamma that does not have one number for each element of a line.
+ * Returns the failure. */
 static int32_t refuse_gamma(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`gamma` %s must have one number for each place on the lines "
@@ -99,10 +101,10 @@ typedef struct layer_work {
   char *to;          /* result; or NULL */
   char *mean;        /* mean and rstd of all lines */
   char *rstd;
-  char *part;    /* backward, one for each block */
-  double *sums;  /* backward, 2*length for each block */
-  char *buffers; /* backward, if the gradient of data is larger than caches: a
-                  buffer of each block for rows of it */
+  char *part;    /* backward: for each block, partial sums (layer_args.part) */
+  double *sums;  /* backward: for each block, 2*length sums (layer_args.sums) */
+  char *buffers; /* backward: for each block, a buffer for rows of the gradient
+                    of data; NULL unless that gradient is larger than caches */
 } layer_work;
 
 /* Sets the parts of the state that depend on shapes and parameters. */
@@ -130,6 +132,7 @@ static void set_sizes(layer_work *w, const tn_tensor *data,
   w->blocks = (w->units + w->each - 1) / w->each;
 }
 
+/* Returns the number of lines of the data along the axis. */
 static int64_t count_lines(const layer_work *w) {
   return w->layer_args.e.outer * w->layer_args.e.inner;
 }
@@ -169,14 +172,15 @@ static uint64_t round_up_bytes(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
 
+/* Returns the first `bytes` bytes of *buffer, and moves *buffer to the rest. */
 static char *take_workspace(char **buffer, int64_t bytes) {
   char *at = *buffer;
   *buffer += round_up_bytes(bytes);
   return at;
 }
 
-/* Bytes of a block's buffer for rows that are written past the caches; 0 if
- * they are not. */
+/* Returns the bytes of a block's buffer for rows that are written past the
+ * caches; 0 if they are not. */
 static uint64_t count_row_buffer_bytes(const layer_work *w) {
   const nn_axis_shape *e = &w->layer_args.e;
   if (e->inner > 1 ||
@@ -185,8 +189,8 @@ static uint64_t count_row_buffer_bytes(const layer_work *w) {
   return nn_writer_count_bytes(FOUR * e->length * w->bytes);
 }
 
-/* Bytes of workspace for gamma and beta in the type of the computation, and for
- * the values that a pass keeps. */
+/* Returns the bytes of workspace for gamma and beta in the type of the
+ * computation, and for the values that a pass keeps. */
 static uint64_t count_own_bytes(const layer_work *w, int back) {
   const int64_t length = w->layer_args.e.length;
   const uint64_t weights = 2 * round_up_bytes(length * w->bytes);
@@ -204,6 +208,7 @@ static const tn_tensor *find_data(const tn_frame *call) {
              : &call->in[NN_LAYER_NORM_IN_DATA];
 }
 
+/* Sets *bytes to the size of the workspace. */
 int32_t nn_layer_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   layer_work w;
@@ -231,6 +236,7 @@ static const void *read_weight(const layer_work *w, const tn_tensor *weight,
 
 /* ----------------------------------------------------------------- forward */
 
+/* Normalises units [begin, end) of lines. */
 static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
   static const nn_loops loops[2] = {NN_LOOPS(normalize_rows),
                                     NN_LOOPS(normalize_columns)};
@@ -248,6 +254,9 @@ static char *locate_hidden(const layer_work *w, uint32_t index, char *buffer) {
   return direct ? out->data : buffer;
 }
 
+/* Writes the hidden output `index`, mean or rstd. `from` is the memory that it
+ * was computed in: the workspace, or the output itself, which is then complete.
+ */
 static void write_hidden(const layer_work *w, uint32_t index,
                          const char *from) {
   const tn_tensor *out = &w->call->out[index];
@@ -315,6 +324,7 @@ static const nn_loops *find_loops(const layer_work *w) {
                                                                  : back_loops;
 }
 
+/* Computes the gradients of blocks [begin, end) of units. */
 static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
   const layer_work *w = arg;
   const nn_loops *loops = find_loops(w);

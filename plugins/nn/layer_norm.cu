@@ -16,7 +16,8 @@ typedef tn_cuda_arrays<N_ARRAYS> nn_layer_arrays;
 
 struct nn_layer_view {
   nn_lines lines;
-  nn_rows rows; /* the same lines as rows, if their elements are contiguous */
+  nn_rows rows; /* the lines as rows in registers, if their elements are
+                   contiguous */
   nn_channels places;
   double eps;
 };
@@ -291,6 +292,7 @@ static const tn_tensor *nn_layer_find_data(const tn_frame *call) {
              : &call->in[NN_LAYER_NORM_IN_DATA];
 }
 
+/* Returns the geometry and parameters of a call, for its CUDA kernels. */
 static nn_layer_view nn_layer_make_view(const tn_frame *call) {
   const nn_layer_norm_params *p = nn_layer_norm_params_of(call);
   const tn_tensor *data = nn_layer_find_data(call);
@@ -304,12 +306,13 @@ static nn_layer_view nn_layer_make_view(const tn_frame *call) {
   return v;
 }
 
+/* Returns the number of lines of the data along the axis. */
 static int64_t nn_layer_count_lines(const nn_layer_view &v) {
   return v.lines.outer * v.lines.inner;
 }
 
-/* Bytes of workspace of a backward call: SUMS, followed by mean and rstd of
- * lines in f32, which f16 and bf16 need. */
+/* Sets *bytes to the size of the workspace of a backward call: SUMS, followed
+ * by mean and rstd of lines in f32, which f16 and bf16 need. */
 int32_t nn_layer_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_layer_view v = nn_layer_make_view(call);
   *bytes = 0;
@@ -319,6 +322,7 @@ int32_t nn_layer_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
+/* Launches the kernels of a forward call. */
 template <class T>
 static int32_t nn_layer_launch_forward(const tn_frame *call, nn_layer_view v,
                                        const nn_layer_arrays &a,
@@ -333,6 +337,7 @@ static int32_t nn_layer_launch_forward(const tn_frame *call, nn_layer_view v,
       stream, a, v);
 }
 
+/* Launches the kernel that writes the gradient of data. */
 template <class T>
 static int32_t nn_layer_launch_data_gradient(const tn_frame *call,
                                              nn_layer_view v,

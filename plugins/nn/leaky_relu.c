@@ -13,6 +13,8 @@
 
 /* ------------------------------------------------------------------ shapes */
 
+/* Reports a gamma that has neither one number nor one for each channel.
+ * Returns the failure. */
 static int32_t refuse_gamma(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`gamma` %s must have one number, or one for each index along "
@@ -91,8 +93,8 @@ BACKWARD(selu_back_f64, double,
 /* A backward call has [gradient of out, data, gamma, out]. */
 #define MAP_BACK(name) NN_MAP(name, 2, 0, 3)
 
-/* Returns the map of a call; maps are in the order of the values of act_type.
- */
+/* Returns the loops of the activation function, or of its gradient in a
+ * backward call; they are in the order of the values of act_type. */
 static const tn_kernel_map *find_map(const tn_frame *call) {
   static const tn_kernel_map forward[] = {MAP(leaky), MAP(elu), MAP(selu)};
   static const tn_kernel_map backward[] = {
@@ -101,10 +103,12 @@ static const tn_kernel_map *find_map(const tn_frame *call) {
   return (call->flags & TN_CALL_BACKWARD) ? &backward[type] : &forward[type];
 }
 
+/* Creates the state of a prepared call. */
 int32_t nn_leaky_relu_create(const tn_frame *call, nn_mapped **out) {
   return nn_mapped_create(call, find_map(call), out);
 }
 
+/* Offers the register kernels of a call. */
 int32_t nn_leaky_relu_registers(const tn_frame *call, tn_plan *plan) {
   return tn_kernel_map_prepare(call, plan, find_map(call), 1);
 }
@@ -122,7 +126,7 @@ int32_t nn_leaky_relu_backward(const tn_frame *call) {
 typedef struct slope_range {
   double lower;
   double width;
-  double last; /* the largest value that may be drawn */
+  double last; /* the largest random slope */
 } slope_range;
 
 /* Defines a loop for random_scaling.h; `uniform` is an expression that converts
@@ -152,6 +156,7 @@ typedef struct slope_range {
 DRAW(draw_f32, float, tn_kernel_uniform_f32(word))
 DRAW(draw_f64, double, (double)word * 0x1p-32)
 
+/* Computes rrelu: each negative element gets a random slope. */
 int32_t nn_rrelu(const tn_frame *call) {
   static const nn_loops loops = NN_LOOPS(draw);
   const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);

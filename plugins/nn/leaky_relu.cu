@@ -9,9 +9,9 @@
 #include "random_scaling.cuh"
 #include "tenon/kernel/philox.h"
 
-/* Indices of the arrays that CUDA kernels get. Forward calls read DATA,
- * backward calls HEAD and KEPT: the saved output, or the result if there is
- * none. */
+/* Indices of the arrays that CUDA kernels get. Forward calls read DATA.
+ * Backward calls read HEAD, the output gradient, and KEPT, the saved output; if
+ * the operator saves none, KEPT is the result of the forward call. */
 enum { OUT, DATA, GAMMA, KEPT, HEAD, SUMS, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_leaky_arrays;
 
@@ -87,13 +87,15 @@ __device__ __forceinline__ nn_compute_type<T> nn_leaky_find_factor(
   }
 }
 
-/* A pack of output gradients, and the same elements of KEPT. */
+/* Operands of a backward call: a pack of output gradients, and the same
+ * elements of KEPT, the saved output or the result of the forward call. */
 template <class C, int N>
 struct nn_leaky_operands {
   nn_pack<C, N> out_gradient;
   nn_pack<C, N> kept;
 };
 
+/* Loads pack i of the operands of a backward call. */
 template <class T, int N>
 __device__ __forceinline__ nn_leaky_operands<nn_compute_type<T>, N>
 nn_leaky_load_operands(const nn_leaky_arrays &a, int64_t i) {
@@ -102,6 +104,7 @@ nn_leaky_load_operands(const nn_leaky_arrays &a, int64_t i) {
   return terms;
 }
 
+/* Writes the gradient of data. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_leaky_write_gradients(nn_leaky_arrays a, nn_leaky_view v) {
@@ -146,6 +149,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
  * kept, data, gamma, out, kept]. */
 enum { BACK_HEAD, BACK_GAMMA = 3, BACK_OUT = 3, BACK_KEPT = 5 };
 
+/* Returns the geometry and parameters of a call, for its CUDA kernels. */
 static nn_leaky_view nn_leaky_make_view(const tn_frame *call) {
   const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
@@ -176,6 +180,7 @@ static void nn_leaky_choose_packs(nn_leaky_view *v, const nn_leaky_arrays &a) {
   v->n /= 4;
 }
 
+/* Sets *bytes to the size of the workspace. */
 int32_t nn_leaky_relu_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if ((call->flags & TN_CALL_BACKWARD) &&
@@ -207,6 +212,7 @@ int32_t nn_leaky_relu_cuda(const tn_frame *call) {
   });
 }
 
+/* Launches the kernels that write the gradient of gamma. */
 template <class T, int N>
 static int32_t nn_prelu_launch_gamma_gradient(const tn_frame *call,
                                               const nn_leaky_view &v,
@@ -225,6 +231,7 @@ static int32_t nn_prelu_launch_gamma_gradient(const tn_frame *call,
                             stream, sums, v.channels);
 }
 
+/* Launches the kernels that write the requested gradients. */
 template <class T, int N>
 static int32_t nn_leaky_launch_backward(const tn_frame *call,
                                         const nn_leaky_view &v,
@@ -265,7 +272,7 @@ int32_t nn_leaky_relu_cuda_backward(const tn_frame *call) {
 struct nn_random_slope {
   double lower;
   double width;
-  double last; /* the largest value that may be drawn */
+  double last; /* the largest random slope */
 
   __device__ __forceinline__ float operator()(float x, uint32_t word) const {
     const float drawn =
@@ -280,6 +287,7 @@ struct nn_random_slope {
   }
 };
 
+/* Computes rrelu: each negative element gets a random slope. */
 int32_t nn_rrelu_cuda(const tn_frame *call) {
   const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);
   const int draws = (call->flags & TN_CALL_TRAIN) != 0;

@@ -31,6 +31,7 @@ static int32_t register_fused_pairs(const tn_host *host,
   return code;
 }
 
+/* Removes the kernels that need matrix products of another plugin. */
 static int32_t withdraw_blas(tn_registrar *registrar) {
   static const char *const kernels[] = {"nn.fully_connected.cpu",
                                         "nn.fully_connected_activation.cpu"};
@@ -43,6 +44,8 @@ static int32_t withdraw_blas(tn_registrar *registrar) {
   return code;
 }
 
+/* Prepares the plugin: finds matrix products of another plugin, and registers
+ * fused pairs. */
 int32_t nn_init(const tn_host *host, tn_registrar *registrar, void **instance) {
   nn_instance *nn = calloc(1, sizeof *nn);
   if (!nn) return registrar->fail(registrar, TN_OUT_OF_MEMORY, "no memory");
@@ -56,6 +59,7 @@ int32_t nn_init(const tn_host *host, tn_registrar *registrar, void **instance) {
   return code;
 }
 
+/* Frees the plugin's state. */
 void nn_fini(void *instance) {
   free(instance);
 }

@@ -49,6 +49,7 @@ __device__ __forceinline__ int64_t nn_first_index(void) {
   return (int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x;
 }
 
+/* Returns the distance of a thread's indices: the number of all threads. */
 __device__ __forceinline__ int64_t nn_index_step(void) {
   return (int64_t)gridDim.x * TN_CUDA_THREADS;
 }

@@ -6,6 +6,8 @@
 
 #include "tenon/kernel/kernel.h"
 
+/* Returns the bytes of workspace for the copy of an operand; 0 if it has the
+ * type of the computation. */
 static uint64_t count_wide_bytes(const tn_tensor *tensor) {
   const tn_dtype compute = tn_kernel_compute(tensor->dtype);
   if (tensor->dtype == compute) return 0;
@@ -31,6 +33,7 @@ nn_operands nn_operands_open(const tn_frame *call, void *memory) {
                        .memory = memory};
 }
 
+/* Returns the next part of the workspace, for the copy of an operand. */
 static void *take_workspace(nn_operands *x, const tn_tensor *tensor) {
   void *taken = x->memory;
   x->memory += count_wide_bytes(tensor);
@@ -46,14 +49,18 @@ typedef struct conversion {
   int add;
 } conversion;
 
+/* Returns the address of element i of the operand. */
 static char *locate_narrow(const conversion *c, int64_t i) {
   return (char *)c->tensor->data + i * tn_dtype_bytes(c->tensor->dtype);
 }
 
+/* Returns the address of element i in the copy of the operand. */
 static char *locate_wide(const conversion *c, int64_t i) {
   return c->wide + i * tn_dtype_bytes(c->x->dtype);
 }
 
+/* Converts elements [begin, end) of an operand to the type of the computation.
+ */
 static int32_t widen_slice(void *arg, int64_t begin, int64_t end) {
   const conversion *c = arg;
   const tn_kernel_mode mode = {c->x->dtype, c->x->level};
@@ -62,6 +69,8 @@ static int32_t widen_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Converts elements [begin, end) of a result to the type of the operand; adds
+ * the old elements first if the request is add. */
 static int32_t narrow_slice(void *arg, int64_t begin, int64_t end) {
   const conversion *c = arg;
   const tn_kernel_mode mode = {c->x->dtype, c->x->level};
@@ -79,6 +88,7 @@ static int32_t narrow_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Converts all elements of an operand, in slices if there are many. */
 static void convert_elements(conversion *c, tn_loop_body *body) {
   const tn_frame *call = c->x->call;
   const int64_t size = tn_tensor_size(c->tensor);

@@ -36,11 +36,12 @@ typedef struct nn_pool {
 /* The arrays of one image, in f32 or f64, and the options of its loops. */
 typedef struct nn_pool_image {
   const nn_pool *pool;
-  const void *data;         /* NULL in the gradient of means and sums */
-  void *out;                /* read in backward passes */
+  const void *data; /* NULL in the gradient of means and sums */
+  void *out; /* forward: the result; backward: the result of the forward pass,
+                which is read */
   const void *out_gradient; /* gradient of out; NULL in forward passes */
   void *to;                 /* gradient of data */
-  void *scratch;            /* nn_pool_count_scratch bytes */
+  void *scratch;            /* scratch memory of nn_pool_count_scratch bytes */
   void *buffer; /* NULL, or nn_pool_count_buffer_bytes bytes: then `to` is
                  written past the caches */
   int add;      /* results are added to the old elements */

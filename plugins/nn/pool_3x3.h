@@ -31,7 +31,7 @@ struct pool3_call {
    * equals no element. */
   int (*windows)(const pool3_call *t, const pool3_line *l);
   int64_t shift;   /* first column of data in the middle of a window: 0 or 1 */
-  int64_t columns; /* number of columns from there on */
+  int64_t columns; /* number of columns of data from column `shift` on */
   int64_t lanes;   /* windows of a patch: lanes of a vector */
   int64_t patches;
   int streams;    /* stores whole cache lines past the caches */
@@ -40,7 +40,7 @@ struct pool3_call {
                      windows for its last line of data */
 };
 
-/* A mask of the first n bits. */
+/* Returns a mask of the first n bits. */
 static inline uint32_t pool3_make_bits(int64_t n) {
   if (n <= 0) return 0;
   return n < 32 ? (1u << n) - 1 : ~0u;
@@ -138,7 +138,8 @@ IN_256 __m256 pool3_shift_left_avx2(__m256 v, __m256 next) {
 }
 
 /* Returns the gradients of windows with x as their largest element, and sets
- * these gradients to 0 in *head, so that only the first such element gets them.
+ * these gradients to 0 in *out_gradient, so that only the first such element
+ * gets them.
  */
 IN_256 __m256 pool3_take_gradient_avx2(__m256 x, __m256 largest,
                                        __m256 *out_gradient) {
@@ -153,11 +154,13 @@ IN_256 uint32_t pool3_find_nan_avx2(__m256 v) {
   return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
 }
 
+/* Loads the elements in mask `bits`; the others come from `other`. */
 IN_512 __m512 pool3_load_avx512(const float *from, uint32_t bits,
                                 __m512 other) {
   return _mm512_mask_loadu_ps(other, (__mmask16)bits, from);
 }
 
+/* Stores the elements in mask `bits`. */
 IN_512 void pool3_store_avx512(float *to, __m512 v, uint32_t bits) {
   if ((bits & 0xffff) == 0xffff)
     _mm512_storeu_ps(to, v);
@@ -165,10 +168,13 @@ IN_512 void pool3_store_avx512(float *to, __m512 v, uint32_t bits) {
     _mm512_mask_storeu_ps(to, (__mmask16)bits, v);
 }
 
+/* Stores a vector past the caches. */
 IN_512 void pool3_stream_avx512(float *to, __m512 v) {
   _mm512_stream_ps(to, v);
 }
 
+/* Loads two vectors, and separates their even and odd elements. Elements that
+ * are not in mask `bits` come from `other`. */
 IN_512 void pool3_load_even_odd_avx512(const float *from, uint32_t bits,
                                        __m512 other, __m512 *even,
                                        __m512 *odd) {
@@ -181,6 +187,7 @@ IN_512 void pool3_load_even_odd_avx512(const float *from, uint32_t bits,
   *odd = _mm512_permutex2var_ps(a, _mm512_add_epi32(all, one), b);
 }
 
+/* Interleaves two vectors, the inverse of pool3_load_even_odd. */
 IN_512 void pool3_interleave_avx512(__m512 even, __m512 odd, __m512 *a,
                                     __m512 *b) {
   const __m512i low =
@@ -190,16 +197,22 @@ IN_512 void pool3_interleave_avx512(__m512 even, __m512 odd, __m512 *a,
   *b = _mm512_permutex2var_ps(even, _mm512_add_epi32(low, eight), odd);
 }
 
+/* Shifts `v` up by one element; element 0 becomes the last element of `last`.
+ */
 IN_512 __m512 pool3_shift_right_avx512(__m512 last, __m512 v) {
   return _mm512_castsi512_ps(_mm512_alignr_epi32(
       _mm512_castps_si512(v), _mm512_castps_si512(last), 15));
 }
 
+/* Shifts `v` down by one element; the last element becomes the first of
+ * `next`. */
 IN_512 __m512 pool3_shift_left_avx512(__m512 v, __m512 next) {
   return _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(next),
                                                  _mm512_castps_si512(v), 1));
 }
 
+/* Returns the gradients of the windows whose largest element is x, and removes
+ * them from *out_gradient. */
 IN_512 __m512 pool3_take_gradient_avx512(__m512 x, __m512 largest,
                                          __m512 *out_gradient) {
   const __mmask16 hit = _mm512_cmp_ps_mask(x, largest, _CMP_EQ_OQ);
@@ -209,6 +222,7 @@ IN_512 __m512 pool3_take_gradient_avx512(__m512 x, __m512 largest,
   return _mm512_castsi512_ps(gets);
 }
 
+/* Returns the mask of the elements that are NaN. */
 IN_512 uint32_t pool3_find_nan_avx512(__m512 v) {
   return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
 }

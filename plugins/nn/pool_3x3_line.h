@@ -32,7 +32,7 @@ IN_REGISTERS POOL3_NAME(pool3_columns)
 }
 
 /* Finds the gradients of the three elements of each window on a line; takes
- * them from *head. */
+ * them from *out_gradient. */
 IN_REGISTERS POOL3_NAME(pool3_columns)
     POOL3_NAME(pool3_take_gradients)(const POOL3_NAME(pool3_columns) * x,
                                      POOL3_VECTOR largest,

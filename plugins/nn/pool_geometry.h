@@ -17,12 +17,14 @@ static inline const tn_tensor *nn_pool_find_data(const tn_frame *call) {
                                         : &call->in[NN_POOLING_IN_DATA];
 }
 
+/* Returns a tensor with the shape of out, in a forward or backward call. */
 static inline const tn_tensor *nn_pool_find_out(const tn_frame *call) {
   return call->flags & TN_CALL_BACKWARD
              ? &call->in[NN_POOLING_BACKWARD_GRAD_OUT]
              : &call->out[NN_POOLING_OUT_OUT];
 }
 
+/* Returns the number of images: examples times channels. */
 static inline int64_t nn_pool_count_images(const tn_frame *call) {
   return nn_pool_find_data(call)->shape[0] * nn_pool_find_data(call)->shape[1];
 }

@@ -25,6 +25,7 @@ typedef struct sorted_layout {
   int64_t length; /* elements of a phase */
 } sorted_layout;
 
+/* Returns the layout of a line of data with columns sorted by phase. */
 static inline sorted_layout find_sorted_layout(const nn_window *w) {
   return (sorted_layout){w->stride[2],
                          (w->in[2] + w->stride[2] - 1) / w->stride[2]};
@@ -114,6 +115,7 @@ typedef struct gradient_layout {
   int64_t rest;            /* size of all buffers except the lines of windows */
 } gradient_layout;
 
+/* Returns the layout of the buffers for gradients. */
 static inline gradient_layout find_gradient_layout(const nn_window *w) {
   const int64_t step = w->stride[2];
   gradient_layout l = {.windows = (w->out[2] + VECTOR - 1) / VECTOR * VECTOR,

@@ -201,7 +201,8 @@ typedef struct NAME(line_pair) {
   const REAL *data; /* sorted columns, with margins */
   const REAL *out;
   REAL *left;
-  REAL *parts; /* a line of gradients for each column of windows */
+  REAL *parts; /* gradients: for each column of a window, a line with one
+                  gradient for each window */
   const gradient_layout *lines;
 } NAME(line_pair);
 

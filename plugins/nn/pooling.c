@@ -52,6 +52,8 @@ static int64_t count_elements(const nn_pooling_params *p, int32_t d,
                 -1);
 }
 
+/* Reports a window that is larger than dimension d of the image with its
+ * padding. Returns the failure. */
 static int32_t refuse_window(const tn_frame *call, int32_t d) {
   const nn_pooling_params *p = nn_pooling_params_of(call);
   const tn_tensor *data = &call->in[NN_POOLING_IN_DATA];
@@ -63,6 +65,8 @@ static int32_t refuse_window(const tn_frame *call, int32_t d) {
                  nn_print_shape(data).text, (long long)p->pad.v[d]);
 }
 
+/* Reports a dimension d whose length with padding overflows. Returns the
+ * failure. */
 static int32_t refuse_length(const tn_frame *call, int32_t d) {
   const tn_tensor *data = &call->in[NN_POOLING_IN_DATA];
   return TN_FAIL(call, TN_OUT_OF_RANGE,
@@ -216,6 +220,7 @@ static int is_large(const tn_frame *call, const nn_pool *pool, int64_t bytes) {
          all * nn_pool_count_images(call) >= NN_WRITER_LARGE;
 }
 
+/* Returns the number and size of the workspaces that images share. */
 static nn_workspaces plan_workspaces(const tn_frame *call,
                                      const nn_pool *pool) {
   const int64_t bytes = tn_dtype_bytes(tn_kernel_compute(call->in[0].dtype));
@@ -228,11 +233,13 @@ static nn_workspaces plan_workspaces(const tn_frame *call,
   return workspaces;
 }
 
+/* Returns the bytes of workspace for the taps of a window. */
 static uint64_t count_tap_bytes(const nn_pool *pool) {
   const uint64_t n = (uint64_t)pool->window.kernel[2];
   return (n * sizeof(nn_pool_tap) + 63) / 64 * 64;
 }
 
+/* Sets *bytes to the size of the workspace. */
 int32_t nn_pooling_cpu_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_pool pool = nn_pool_make(call);
   const nn_workspaces workspaces = plan_workspaces(call, &pool);
@@ -241,6 +248,7 @@ int32_t nn_pooling_cpu_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
+/* Runs a pass over all images; `first` has the arrays of the first one. */
 static int32_t run_images(const tn_frame *call, const nn_operands *x,
                           const nn_pool_image *first) {
   pool_work w = {.pool = nn_pool_make(call),

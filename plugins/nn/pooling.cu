@@ -222,6 +222,7 @@ __device__ __forceinline__ nn_compute_type<T> nn_pool_sum_few_gradients(
   return sum;
 }
 
+/* Writes the gradient of data. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_write_gradients(nn_pool_arrays a, nn_pool_view v) {
@@ -292,6 +293,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 /* -------------------------------------------------------------------- host */
 
+/* Returns the geometry and parameters of a call, for its CUDA kernels. */
 static nn_pool_view nn_pool_make_view(const tn_frame *call) {
   const nn_pool pool = nn_pool_make(call);
   nn_pool_view v = {};
@@ -326,6 +328,7 @@ static bool nn_pool_has_32_bit_indices(const nn_pool_view &v) {
   return true;
 }
 
+/* Tests whether images and windows have at most two dimensions. */
 static bool nn_pool_has_no_depth(const nn_pool_view &v) {
   const nn_window &w = v.window;
   return w.in[0] == 1 && w.out[0] == 1 && w.kernel[0] == 1 && w.pad[0] == 0;
@@ -339,6 +342,7 @@ static int32_t nn_pool_run_by_shape(const nn_pool_view &v, Run run) {
   return run(nn_pool_shape<int32_t, 1>());
 }
 
+/* Launches the kernel for windows that contain a whole image. */
 template <class T>
 static int32_t nn_pool_launch_whole(const tn_frame *call, nn_pool_whole_view v,
                                     const nn_pool_arrays &a,
@@ -384,6 +388,7 @@ int32_t nn_pooling_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
+/* Launches the kernels that write the gradient of data. */
 template <class T, class S>
 static int32_t nn_pool_launch_gradients(const tn_frame *call,
                                         const nn_pool_view &v, nn_pool_arrays a,
@@ -402,6 +407,8 @@ static int32_t nn_pool_launch_gradients(const tn_frame *call,
                             v.images * v.by_in_size.by, stream, a, v);
 }
 
+/* Launches the kernel that writes the gradient of data, for windows that
+ * contain a whole image. */
 template <class T>
 static int32_t nn_pool_launch_whole_gradients(const tn_frame *call,
                                               const nn_pool_whole_view &v,
@@ -438,6 +445,8 @@ int32_t nn_pooling_cuda_backward(const tn_frame *call) {
   });
 }
 
+/* Computes windows of input 1 at the positions of the largest elements of
+ * input 0. */
 int32_t nn_pooling_at_cuda(const tn_frame *call) {
   const tn_tensor *out = &call->out[0];
   const nn_pool_view v = nn_pool_make_view(call);

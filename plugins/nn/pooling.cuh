@@ -15,7 +15,7 @@ typedef tn_cuda_arrays<N_ARRAYS> nn_pool_arrays;
 
 struct nn_pool_view {
   nn_window window;
-  int64_t limit[NN_WINDOW_RANK]; /* as in nn_pool */
+  int64_t limit[NN_WINDOW_RANK]; /* limit[] of nn_pool (pool.h) */
   tn_cuda_divisor by_in[NN_WINDOW_RANK];
   tn_cuda_divisor by_out[NN_WINDOW_RANK];
   tn_cuda_divisor by_stride[NN_WINDOW_RANK];

@@ -22,6 +22,8 @@ typedef struct window_range {
   int64_t count;
 } window_range;
 
+/* Returns the elements of window `number` that are inside the image, and their
+ * count for a mean. */
 static window_range find_window_range(const nn_pool *pool, int64_t number) {
   const nn_window *w = &pool->window;
   window_range b = {.count = 1};
@@ -38,6 +40,7 @@ static window_range find_window_range(const nn_pool *pool, int64_t number) {
   return b;
 }
 
+/* Returns element `at` of a tensor as f64. */
 static double read_element(const tn_tensor *from, int64_t at) {
   const tn_kernel_mode mode = {TN_F64, 0};
   double x;
@@ -87,6 +90,7 @@ static double pool_window(const at_largest_work *w, int64_t image,
   return w->pool.kind == NN_POOL_AVG ? s.sum / (double)b.count : s.sum;
 }
 
+/* Computes images [begin, end). */
 static int32_t pool_images(void *arg, int64_t begin, int64_t end) {
   const at_largest_work *w = (const at_largest_work *)arg;
   const tn_tensor *out = &w->call->out[0];
@@ -99,6 +103,8 @@ static int32_t pool_images(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Computes windows of input 1 at the positions of the largest elements of
+ * input 0. */
 int32_t nn_pooling_at(const tn_frame *call) {
   at_largest_work w = {call, nn_pool_make(call)};
   if (call->req[0] == TN_REQ_NULL || tn_tensor_size(&call->out[0]) == 0)

@@ -17,7 +17,8 @@ typedef struct piece_args {
 #include "each.h"
 
 typedef struct prelu_work {
-  const nn_loops *loops; /* for planes, for columns */
+  const nn_loops *loops; /* the loops for groups that are planes, and for groups
+                            that are columns */
   nn_channel_division cut;
   tn_kernel_mode mode;
   int64_t bytes;     /* bytes of an element */
@@ -43,11 +44,14 @@ static nn_channel_division divide_call(const tn_frame *call) {
   return nn_divide_channels(nn_axis_find_shape(data, 1, 1));
 }
 
+/* Returns the bytes of workspace for gamma and, if `back`, for the sums of
+ * pieces. */
 static uint64_t count_own_bytes(const nn_channel_division *cut, int back) {
   const int64_t n = cut->e.length * (1 + (back ? cut->pieces : 0));
   return ((uint64_t)n * sizeof(double) + 63) / 64 * 64;
 }
 
+/* Sets *bytes to the size of the workspace. */
 int32_t nn_prelu_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const nn_channel_division cut = divide_call(call);
@@ -56,6 +60,8 @@ int32_t nn_prelu_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
+/* Runs the loop of the pass, forward or backward, over pieces [begin, end) of
+ * all groups. */
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   const prelu_work *w = arg;
   for (int64_t i = begin; i < end; ++i) {
@@ -73,6 +79,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Describes a call, and copies gamma to the workspace as f64. */
 static prelu_work make_work(const tn_frame *call, const tn_tensor *gamma) {
   prelu_work w = {.cut = divide_call(call)};
   const tn_kernel_mode f64 = {TN_F64, tn_kernel_level(call)};
@@ -87,6 +94,7 @@ static prelu_work make_work(const tn_frame *call, const tn_tensor *gamma) {
 
 /* ----------------------------------------------------------------- forward */
 
+/* Copies elements [begin, end) of data to the output `kept`. */
 static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
   const tn_frame *call = arg;
   const int64_t bytes = tn_dtype_bytes(call->in[0].dtype);

@@ -24,6 +24,7 @@ static char *locate_part(const tn_tensor *tensor, int64_t at) {
   return (char *)tensor->data + at * tn_dtype_bytes(tensor->dtype);
 }
 
+/* Tests whether output number `out` is requested. */
 static int is_requested(const tn_frame *call, uint32_t out) {
   return out < call->n_out && call->req[out] != TN_REQ_NULL;
 }

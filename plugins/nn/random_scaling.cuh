@@ -23,7 +23,7 @@ enum {
 template <class Factor>
 struct nn_scaling_view {
   int64_t n;
-  int draws; /* 0: all random words are 0 */
+  int draws; /* the call draws random words; 0: all random words are 0 */
   int reserved;
   tn_cuda_random random;
   Factor factor;

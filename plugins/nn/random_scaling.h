@@ -15,7 +15,7 @@ typedef struct nn_random_scaling {
   const tn_frame *call;
   const nn_loops *loops;
   const void *params; /* params of the loop */
-  int draws;          /* 0: all random words are 0 */
+  int draws; /* the call draws random words; 0: all random words are 0 */
 } nn_random_scaling;
 
 /* Computes a call: output 0 is input 0 times the factors, output 1 gets the

@@ -57,7 +57,7 @@ static inline void nn_check_row_packs(nn_rows *v, const tn_cuda_array &array) {
  * The row begins at pack `at` of the array. */
 struct nn_row {
   int64_t number;
-  int64_t at; /* first element, in packs */
+  int64_t at; /* index of the row's first element, in packs */
   unsigned first;
   unsigned end; /* number of packs in the row; 0 if the thread has no row */
   unsigned threads;

@@ -22,7 +22,7 @@
 
 /* A forward call for inference; its operands are inputs of a gradient call. */
 typedef struct forward_call {
-  tn_frame frame; /* first: the host returns this one */
+  tn_frame frame; /* the first member, because set_input gets its address */
   tn_host host;
   const tn_frame *call;
   const uint32_t *in; /* indices of its inputs among the inputs of `call` */
@@ -30,6 +30,9 @@ typedef struct forward_call {
   tn_tensor operands[6];
 } forward_call;
 
+/* Replaces set_shape of the host while the inference of the forward operator
+ * runs: its operands are inputs of the gradient call, so their shapes are set
+ * there. */
 static int32_t set_input(const tn_frame *frame, uint32_t list, uint32_t index,
                          int32_t ndim, const int64_t *shape) {
   const forward_call *f = (const forward_call *)(const void *)frame;
@@ -158,12 +161,14 @@ int32_t nn_softmax_output_grad(const tn_frame *call) {
 
 /* ----------------------------------------------------------- other kernels */
 
+/* Sets *bytes to the size of the workspace. */
 int32_t nn_prelu_sums_bytes(const tn_frame *call, uint64_t *bytes) {
   nn_prelu_call p;
   nn_make_prelu_call(&p, call);
   return nn_prelu_bytes(&p.frame, bytes);
 }
 
+/* Computes the gradient of gamma alone. */
 int32_t nn_prelu_sums(const tn_frame *call) {
   nn_prelu_call p;
   nn_make_prelu_call(&p, call);
@@ -177,6 +182,8 @@ int32_t nn_softmax_output_through_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
+/* Computes the gradient of a softmax: out * (head - sum of out*head) over the
+ * classes. */
 int32_t nn_softmax_output_through(const tn_frame *call) {
   const nn_softmax_output_through_params *p =
       nn_softmax_output_through_params_of(call);

@@ -46,12 +46,14 @@ BYTES(softmax_output_grad, nn_softmax_output_cuda_bytes)
 enum { TO, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_clear_arrays;
 
+/* Sets n elements to 0. */
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_clear_elements(nn_clear_arrays a, int64_t n) {
   for (int64_t i = nn_first_index(); i < n; i += nn_index_step())
     tn_cuda_write(a.at[TO], i, 0.0);
 }
 
+/* Fills an output with zeros: labels have no gradient. */
 static int32_t clear_output(const tn_frame *call, uint32_t out) {
   nn_clear_arrays a = {};
   if (call->req[out] != TN_REQ_WRITE) return TN_OK;
@@ -83,6 +85,7 @@ static void make_prelu_call(nn_prelu_call *p, const tn_frame *call) {
   p->frame.params = &prelu;
 }
 
+/* Sets *bytes to the size of the workspace. */
 int32_t nn_prelu_sums_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   nn_prelu_call p;
   make_prelu_call(&p, call);

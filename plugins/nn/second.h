@@ -33,12 +33,14 @@ static inline tn_frame nn_make_backward_call(const tn_frame *call) {
 /* A backward call of prelu that requests only the gradient of gamma. */
 typedef struct nn_prelu_call {
   tn_frame frame;
-  tn_tensor in[6]; /* [gradients of out and kept, data, gamma, out, kept] */
+  tn_tensor in[6]; /* inputs of the backward call: [gradients of out and kept,
+                      data, gamma, out, kept] */
   tn_tensor out[2];
   uint32_t in_flags[6];
   tn_req req[2];
 } nn_prelu_call;
 
+/* Makes the backward call of prelu for a call of prelu_sums. */
 static inline void nn_make_prelu_call(nn_prelu_call *p, const tn_frame *call) {
   const tn_tensor *out_gradient = &call->in[0], *kept = &call->in[1];
   const tn_tensor in[] = {*out_gradient, *out_gradient, *kept,

@@ -104,6 +104,7 @@ typedef struct product_call {
   tn_req req[3];
 } product_call;
 
+/* Prepares a backward call without inputs and outputs; the caller sets them. */
 static void open_call(product_call *p, const tn_frame *call) {
   memset(p, 0, sizeof *p);
   p->frame = nn_make_backward_call(call);

@@ -38,6 +38,7 @@ typedef struct softmax_work {
   const nn_loops *columns;
 } softmax_work;
 
+/* Returns the arrays of a loop over n units from element `at` on. */
 static tn_kernel_block make_block(const softmax_work *w, int64_t at,
                                   int64_t n) {
   const int64_t skip = at * tn_dtype_bytes(w->softmax->mode.compute);
@@ -69,6 +70,7 @@ static int32_t run_columns(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Runs the loop of a pass, forward or backward, over all lines in parallel. */
 static int32_t run_slices(softmax_work *w) {
   const nn_axis_shape *e = &w->softmax->axis_shape;
   const tn_frame *call = w->softmax->call;
@@ -113,11 +115,13 @@ typedef struct softmax_options {
   int is_log;
 } softmax_options;
 
+/* Returns the parameters of a call of softmax. */
 static softmax_options read_softmax_options(const tn_frame *call) {
   const nn_softmax_params *p = nn_softmax_params_of(call);
   return (softmax_options){p->axis, p->temperature, 0};
 }
 
+/* Returns the parameters of a call of log_softmax. */
 static softmax_options read_log_softmax_options(const tn_frame *call) {
   const nn_log_softmax_params *p = nn_log_softmax_params_of(call);
   return (softmax_options){p->axis, p->temperature, 1};
@@ -131,6 +135,7 @@ static int32_t find_dim(const tn_frame *call, int64_t axis,
   return nn_axis_find_dim(call, axis, data, dim);
 }
 
+/* Checks that the axis exists; the output has the shape of data. */
 static int32_t infer_shapes(const tn_frame *call, softmax_options q) {
   const tn_tensor *data = &call->in[NN_SOFTMAX_IN_DATA];
   int32_t dim;

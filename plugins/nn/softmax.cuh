@@ -11,10 +11,11 @@
 struct nn_softmax_view {
   nn_lines lines;
   nn_rows rows;
-  double factor; /* elements are multiplied by it first: 1 / temperature */
+  double factor; /* factor of elements before the softmax: 1 / temperature */
   int is_log;    /* the result is the logarithm of the softmax */
 };
 
+/* Returns the geometry and the kind of a softmax, for its CUDA kernels. */
 static inline nn_softmax_view nn_softmax_make_view(const nn_lines &lines,
                                                    double factor, int is_log) {
   const nn_softmax_view v = {lines, nn_choose_rows(lines), factor, is_log};

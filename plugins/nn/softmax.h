@@ -11,7 +11,7 @@ typedef struct nn_softmax {
   const tn_frame *call;
   nn_axis_shape axis_shape;
   tn_kernel_mode mode;
-  double factor; /* elements are multiplied by it first: 1 / temperature */
+  double factor; /* factor of elements before the softmax: 1 / temperature */
   int is_log;    /* the result is the logarithm of the softmax */
 } nn_softmax;
 

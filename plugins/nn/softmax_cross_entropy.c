@@ -12,7 +12,7 @@ typedef struct row_args {
   int64_t classes;
   const int64_t *labels; /* class number of each row; -1: no class */
   double *losses;        /* forward: gets the losses */
-  double out_gradient;   /* backward: output gradient */
+  double out_gradient;   /* backward: the output gradient, one number */
 } row_args;
 
 #define NN_EACH "cross_rows.h"
@@ -26,12 +26,13 @@ typedef struct cross_work {
   int64_t classes;
   int64_t bytes; /* bytes of an element */
   const char *x;
-  char *norm; /* (row, 2): NULL if they are not known */
+  char *norm; /* norm[2] of each row (cross_rows.h); NULL: not known */
   char *to;   /* backward: gradient of data */
   double *losses;
   double out_gradient;
 } cross_work;
 
+/* Reads n labels from `at` on as class numbers; -1: no class. */
 static void read_labels(const cross_work *w, int64_t at, int64_t n,
                         int64_t *to) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
@@ -45,6 +46,7 @@ static void read_labels(const cross_work *w, int64_t at, int64_t n,
         label[i] >= 0 && label[i] < (double)w->classes ? (int64_t)label[i] : -1;
 }
 
+/* Runs the loop of the pass, forward or backward, over rows [begin, end). */
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   const cross_work *w = arg;
   int64_t labels[CHUNK];
@@ -63,6 +65,8 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Describes a call without its operands; `data` has the shape (rows, classes).
+ */
 static cross_work make_work(const tn_frame *call, const tn_tensor *data) {
   cross_work w = {.rows = data->shape[0], .classes = data->shape[1]};
   w.mode.compute = tn_kernel_compute(data->dtype);
@@ -71,6 +75,7 @@ static cross_work make_work(const tn_frame *call, const tn_tensor *data) {
   return w;
 }
 
+/* Rounds a size up to whole cache lines. */
 static uint64_t round_up_bytes(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
@@ -82,6 +87,7 @@ static uint64_t count_own_bytes(const cross_work *w) {
          round_up_bytes(2 * w->rows * w->bytes);
 }
 
+/* Sets *bytes to the size of the workspace. */
 int32_t nn_softmax_cross_entropy_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const tn_tensor *data =

@@ -120,6 +120,7 @@ int32_t nn_softmax_cross_entropy_cuda_bytes(const tn_frame *call,
   return TN_OK;
 }
 
+/* Launches the kernels of a forward call. */
 template <class T>
 static int32_t nn_cross_launch_forward(const tn_frame *call,
                                        const nn_cross_arrays &a,

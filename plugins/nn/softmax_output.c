@@ -11,6 +11,7 @@
 
 /* ------------------------------------------------------------------ shapes */
 
+/* Reports the inferred shape of input `index` to the host. */
 static int32_t set_input_shape(const tn_frame *call, uint32_t index,
                                int32_t ndim, const int64_t *shape) {
   return call->host->set_shape(call, TN_OPERAND_IN, index, ndim, shape);
@@ -28,6 +29,8 @@ static int32_t find_label_rank(const nn_softmax_output_params *p,
   return p->multi_output || p->preserve_shape ? ndim - 1 : 1;
 }
 
+/* Reports a label that has neither class numbers nor probabilities. Returns
+ * the failure. */
 static int32_t refuse_label(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`label` %s has neither a class number for each softmax of "
@@ -85,7 +88,7 @@ int32_t nn_softmax_output_infer(const tn_frame *call) {
 enum {
   CHUNK = NN_CHUNK, /* positions, or elements, in one step */
   NONE = -1,        /* no class */
-  IGNORED = -2,     /* no class, and no gradient */
+  IGNORED = -2,     /* no class, and the gradient is 0 */
 };
 
 /* The target probabilities. The gradient is the difference of softmax and
@@ -167,6 +170,7 @@ static void multiply_by_head(const output_work *w, int64_t at, int64_t n) {
   nn_run_loop(&w->mode, &loops, &block, NULL);
 }
 
+/* Computes the gradients of rows [begin, end). */
 static int32_t compute_row_gradients(void *arg, int64_t begin, int64_t end) {
   static const nn_loops loops = NN_LOOPS(write_row_gradients);
   const output_work *w = arg;
@@ -186,6 +190,7 @@ static int32_t compute_row_gradients(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Computes the gradients of pieces [begin, end) of columns. */
 static int32_t compute_column_gradients(void *arg, int64_t begin, int64_t end) {
   static const nn_loops loops = NN_LOOPS(write_column_gradients);
   const output_work *w = arg;
@@ -241,6 +246,8 @@ static double count_valid_labels(const output_work *w) {
   return n > 0 ? (double)n : 1;
 }
 
+/* Computes the targets of classes and the factor of gradients from the
+ * parameters. */
 static void set_targets(output_work *w) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(w->call);
   const nn_axis_shape *e = &w->axis_shape;
@@ -259,6 +266,7 @@ static void set_targets(output_work *w) {
       .factor = p->grad_scale / divisor};
 }
 
+/* Computes the gradient of data in parallel. */
 static int32_t run_gradient(output_work *w) {
   const nn_axis_shape *e = &w->axis_shape;
   if (e->length > INT32_MAX)
@@ -278,8 +286,8 @@ static int32_t run_gradient(output_work *w) {
 
 /* ------------------------------------------------------------------- calls */
 
-/* Bytes of workspace for converted operands: two forward; backward the softmax,
- * output gradient and result. */
+/* Sets *bytes to the size of the workspace for converted operands: two
+ * forward; backward the softmax, output gradient and result. */
 int32_t nn_softmax_output_bytes(const tn_frame *call, uint64_t *bytes) {
   const uint64_t n = (call->flags & TN_CALL_BACKWARD) ? 3 : 2;
   *bytes = n * nn_count_wide_bytes(&call->out[0]);
@@ -300,6 +308,8 @@ int32_t nn_softmax_output(const tn_frame *call) {
   return code;
 }
 
+/* Prepares the operands of a backward call, and computes the gradient of data.
+ */
 static int32_t run_backward(const tn_frame *call) {
   const tn_tensor *p = &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_OUT_OUT];
   const tn_tensor *to = &call->out[NN_SOFTMAX_OUTPUT_IN_DATA];

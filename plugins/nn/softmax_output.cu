@@ -59,6 +59,8 @@ __device__ __forceinline__ nn_compute_type<T> nn_softmax_find_gradient(
   return (p - (C)(is_hit ? v.hit : other)) * factor;
 }
 
+/* Writes the gradient of data: softmax minus target, times a factor and, if
+ * HEAD exists, the output gradient. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_write_gradients(nn_softmax_arrays a, nn_targets_view v) {
@@ -112,6 +114,7 @@ int32_t nn_softmax_output_cuda(const tn_frame *call) {
                            tn_cuda_from(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]));
 }
 
+/* Launches the kernels that write the gradient of data. */
 static int32_t nn_softmax_launch_gradients(const tn_frame *call,
                                            const nn_softmax_arrays &a,
                                            const nn_targets_view &v,

@@ -46,12 +46,14 @@ static inline uint32_t nn_take_workspace(nn_workspaces *workspaces) {
   }
 }
 
+/* Makes workspace number `slot` free for another slice. */
 static inline void nn_release_workspace(nn_workspaces *workspaces,
                                         uint32_t slot) {
   (void)atomic_fetch_and_explicit(&workspaces->busy, ~(1u << slot),
                                   memory_order_release);
 }
 
+/* Returns the memory of workspace number `slot`. */
 static inline char *nn_locate_workspace(const nn_workspaces *workspaces,
                                         uint32_t slot) {
   return workspaces->memory + slot * workspaces->bytes;

@@ -54,6 +54,7 @@ static inline void *nn_writer_begin_line(const nn_writer *w) {
 }
 
 #if defined(TN_KERNEL_AVX2)
+/* Writes whole cache lines past the caches. */
 static inline TN_KERNEL_AVX512 void nn_writer_stream_avx512(char *to,
                                                             const char *from,
                                                             int64_t bytes) {

@@ -48,10 +48,11 @@
  * zero, and the result is converted to the type of the output. u64 belongs
  * to no class. In an integer class numbers must be whole and within it, and
  * arithmetic wraps. `/` rounds towards minus infinity and `%` has the sign of
- * the divisor; both are 0 for a divisor 0. `^` requires a constant exponent
- * that is whole and not negative. A comparison is the number 1 or 0, in a bool
- * output true or false; `select` and bool inputs treat every number but 0 as
- * true.
+ * the divisor; both are 0 for a divisor 0. trunc_div and trunc_mod round
+ * towards zero. Functions of bits belong to integer classes only. `^` requires
+ * a constant exponent that is whole and not negative. A comparison is the
+ * number 1 or 0, in a bool output true or false; `select` and bool inputs treat
+ * every number but 0 as true.
  */
 #ifndef TENON_ALGEBRA_H_
 #define TENON_ALGEBRA_H_
@@ -172,19 +173,29 @@ enum {              /* tnm_expr.index of a call */
        TNM_F_SIGN, /* -1, 0 or 1 */
        TNM_F_FLOOR,
        TNM_F_CEIL,
-       TNM_F_ROUND, /* ties away from 0 */
-       TNM_F_RINT,  /* ties to the floor */
+       TNM_F_ROUND,      /* ties away from 0 */
+       TNM_F_RINT,       /* ties to the floor */
+       TNM_F_ROUND_EVEN, /* ties to the even number */
        TNM_F_TRUNC,
        TNM_F_MIN, /* NaN if one argument is NaN */
        TNM_F_MAX,
-       TNM_F_POW,      /* x^y */
-       TNM_F_MOD,      /* x % y */
-       TNM_F_HYPOT,    /* sqrt(x^2 + y^2) */
-       TNM_F_CLIP,     /* min(max(x, low), high) */
-       TNM_F_SELECT,   /* select(x, y, z) is y where x is not 0, otherwise z */
-       TNM_F_SIGMOID,  /* 1/(1 + exp(-x)) */
-       TNM_F_SOFTPLUS, /* log(1 + exp(x)) */
-       TNM_F_GELU,     /* x*(1 + erf(x/sqrt(2)))/2 */
+       TNM_F_POW,       /* x^y */
+       TNM_F_MOD,       /* x % y */
+       TNM_F_FLOOR_DIV, /* whole quotient that belongs to x % y */
+       TNM_F_TRUNC_DIV, /* whole quotient, rounded towards 0 */
+       TNM_F_TRUNC_MOD, /* the remainder of that, with the sign of x */
+       TNM_F_HYPOT,     /* sqrt(x^2 + y^2) */
+       TNM_F_CLIP,      /* min(max(x, low), high) */
+       TNM_F_SELECT,    /* select(x, y, z) is y where x is not 0, otherwise z */
+       TNM_F_SIGMOID,   /* 1/(1 + exp(-x)) */
+       TNM_F_SOFTPLUS,  /* log(1 + exp(x)) */
+       TNM_F_GELU,      /* x*(1 + erf(x/sqrt(2)))/2 */
+       TNM_F_BIT_AND,   /* of integers: the bits of both */
+       TNM_F_BIT_OR,
+       TNM_F_BIT_XOR,
+       TNM_F_BIT_NOT,
+       TNM_F_SHIFT_LEFT,  /* x*2^y */
+       TNM_F_SHIFT_RIGHT, /* x/2^y, rounded down */
        TNM_N_FUNCTIONS
 };
 

@@ -9,7 +9,8 @@
  * equal, the first one counts. clip has derivative 1 at its bounds. x^y has
  * derivative 0 by x if y is 0, and derivative 0 by y if x is 0 and y is not
  * negative. A remainder has derivative 1 by x, even if y is 0, so that no
- * gradient has to keep the divisor; its derivative by y is 0 if y is 0.
+ * gradient has to keep the divisor; its derivative by y is 0 if y is 0. Whole
+ * quotients and functions of bits have derivative 0.
  *
  * 1 - x^2 is written as (1 - x)*(1 + x). Near 1, the rounding of the square
  * would dominate the result, and would depend on whether a compiler fuses
@@ -20,6 +21,7 @@
 #include "algebra.h"
 
 #define FLOATS TNM_CLASS_FLOATS
+#define INTEGERS (TNM_CLASS_I32 | TNM_CLASS_I64)
 #define ALL TNM_CLASS_ALL
 
 static const tnm_function functions[TNM_N_FUNCTIONS] = {
@@ -59,6 +61,7 @@ static const tnm_function functions[TNM_N_FUNCTIONS] = {
     [TNM_F_CEIL] = {"ceil", 1, FLOATS, {"0"}},
     [TNM_F_ROUND] = {"round", 1, FLOATS, {"0"}},
     [TNM_F_RINT] = {"rint", 1, FLOATS, {"0"}},
+    [TNM_F_ROUND_EVEN] = {"round_even", 1, FLOATS, {"0"}},
     [TNM_F_TRUNC] = {"trunc", 1, FLOATS, {"0"}},
     [TNM_F_MIN] = {"min", 2, ALL, {"x y l 1 0 select", "x y l 0 1 select"}},
     [TNM_F_MAX] = {"max", 2, ALL, {"x y g 1 0 select", "x y g 0 1 select"}},
@@ -68,6 +71,12 @@ static const tnm_function functions[TNM_N_FUNCTIONS] = {
                    {"y 0 e 0 y x y 1 - ^ * select",
                     "x 0 e y 0 g * 0 x log f * select"}},
     [TNM_F_MOD] = {"mod", 2, ALL, {"1", "y 0 e 0 x y / floor neg select"}},
+    [TNM_F_FLOOR_DIV] = {"floor_div", 2, ALL, {"0", "0"}},
+    [TNM_F_TRUNC_DIV] = {"trunc_div", 2, ALL, {"0", "0"}},
+    [TNM_F_TRUNC_MOD] = {"trunc_mod",
+                         2,
+                         ALL,
+                         {"1", "y 0 e 0 x y / trunc neg select"}},
     [TNM_F_HYPOT] = {"hypot",
                      2,
                      FLOATS,
@@ -86,6 +95,12 @@ static const tnm_function functions[TNM_N_FUNCTIONS] = {
                     FLOATS,
                     {"0.5 x 0.7071067811865476 * neg erfc * x "
                      "0.3989422804014327 x 2 ^ 2 / neg exp * * +"}},
+    [TNM_F_BIT_AND] = {"bit_and", 2, INTEGERS, {"0", "0"}},
+    [TNM_F_BIT_OR] = {"bit_or", 2, INTEGERS, {"0", "0"}},
+    [TNM_F_BIT_XOR] = {"bit_xor", 2, INTEGERS, {"0", "0"}},
+    [TNM_F_BIT_NOT] = {"bit_not", 1, INTEGERS, {"0"}},
+    [TNM_F_SHIFT_LEFT] = {"shift_left", 2, INTEGERS, {"0", "0"}},
+    [TNM_F_SHIFT_RIGHT] = {"shift_right", 2, INTEGERS, {"0", "0"}},
 };
 
 const tnm_function *tnm_function_at(size_t index) {

@@ -215,14 +215,19 @@ static bool is_dependent(const tnm_expr *e, const bool *stop) {
   return false;
 }
 
+/* Whether all derivatives of a function are 0. */
+static bool is_flat(const tnm_function *function) {
+  for (uint32_t i = 0; i < function->n_args; ++i)
+    if (strcmp(function->derivatives[i], "0") != 0) return false;
+  return true;
+}
+
 static int obstacle_of(const tnm_expr *e) {
   if (e->kind == TNM_BINARY) return strchr("<>lgen", e->op) ? TNM_FLAT : 0;
   if (e->kind != TNM_CALL) return 0;
   const tnm_function *function = tnm_function_at(e->index);
   if (function->derivatives[0] == NULL) return TNM_UNKNOWN;
-  const bool flat =
-      function->n_args == 1 && strcmp(function->derivatives[0], "0") == 0;
-  return flat ? TNM_FLAT : 0;
+  return is_flat(function) ? TNM_FLAT : 0;
 }
 
 void tnm_find_obstacles(const tnm_expr *e, const bool *stop,

@@ -55,6 +55,30 @@ static long double modulo_value(long double x, long double y) {
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
+/* The whole quotient that belongs to the remainder with the sign of y. */
+static long double floor_quotient(long double x, long double y) {
+  return y == 0 ? x / y : roundl((x - modulo_value(x, y)) / y);
+}
+
+/* Operations on the bits of whole numbers, within 64 bits. */
+static long double bits_value(uint32_t function, const long double *x) {
+  const int64_t a = (int64_t)x[0], b = (int64_t)x[1];
+  switch (function) {
+    case TNM_F_BIT_AND:
+      return (long double)(a & b);
+    case TNM_F_BIT_OR:
+      return (long double)(a | b);
+    case TNM_F_BIT_XOR:
+      return (long double)(a ^ b);
+    case TNM_F_BIT_NOT:
+      return (long double)~a;
+    case TNM_F_SHIFT_LEFT:
+      return b < 0 || b > 63 ? 0 : ldexpl(x[0], (int)b);
+    default: /* shift_right */
+      return (long double)(a >> (b < 0 || b > 63 ? 63 : b));
+  }
+}
+
 static long double sign_of(long double x) {
   if (x > 0) return 1;
   return x < 0 ? -1 : x;
@@ -96,6 +120,12 @@ static long double other_value(uint32_t function, const long double *x) {
       return larger_of(x[0], x[1]);
     case TNM_F_MOD:
       return modulo_value(x[0], x[1]);
+    case TNM_F_FLOOR_DIV:
+      return floor_quotient(x[0], x[1]);
+    case TNM_F_TRUNC_DIV:
+      return truncl(x[0] / x[1]);
+    case TNM_F_TRUNC_MOD:
+      return fmodl(x[0], x[1]);
     case TNM_F_CLIP:
       return smaller_of(larger_of(x[0], x[1]), x[2]);
     case TNM_F_SELECT:
@@ -104,24 +134,31 @@ static long double other_value(uint32_t function, const long double *x) {
       return sigmoid_value(x[0]);
     case TNM_F_SOFTPLUS:
       return softplus_value(x[0]);
+    case TNM_F_GELU:
+      return x[0] * erfcl(-x[0] * half_root) / 2;
     default:
-      return x[0] * erfcl(-x[0] * half_root) / 2; /* gelu */
+      return bits_value(function, x);
   }
 }
 
 typedef long double library_function(long double x);
 
 static library_function *const library[TNM_N_FUNCTIONS] = {
-    [TNM_F_EXP] = expl,     [TNM_F_EXPM1] = expm1l,  [TNM_F_LOG] = logl,
-    [TNM_F_LOG1P] = log1pl, [TNM_F_LOG2] = log2l,    [TNM_F_LOG10] = log10l,
-    [TNM_F_SQRT] = sqrtl,   [TNM_F_CBRT] = cbrtl,    [TNM_F_SIN] = sinl,
-    [TNM_F_COS] = cosl,     [TNM_F_TAN] = tanl,      [TNM_F_ASIN] = asinl,
-    [TNM_F_ACOS] = acosl,   [TNM_F_ATAN] = atanl,    [TNM_F_SINH] = sinhl,
-    [TNM_F_COSH] = coshl,   [TNM_F_TANH] = tanhl,    [TNM_F_ASINH] = asinhl,
-    [TNM_F_ACOSH] = acoshl, [TNM_F_ATANH] = atanhl,  [TNM_F_ERF] = erfl,
-    [TNM_F_ERFC] = erfcl,   [TNM_F_GAMMA] = tgammal, [TNM_F_LGAMMA] = lgammal,
-    [TNM_F_ABS] = fabsl,    [TNM_F_FLOOR] = floorl,  [TNM_F_CEIL] = ceill,
-    [TNM_F_ROUND] = roundl, [TNM_F_TRUNC] = truncl,
+    [TNM_F_EXP] = expl,      [TNM_F_EXPM1] = expm1l,
+    [TNM_F_LOG] = logl,      [TNM_F_LOG1P] = log1pl,
+    [TNM_F_LOG2] = log2l,    [TNM_F_LOG10] = log10l,
+    [TNM_F_SQRT] = sqrtl,    [TNM_F_CBRT] = cbrtl,
+    [TNM_F_SIN] = sinl,      [TNM_F_COS] = cosl,
+    [TNM_F_TAN] = tanl,      [TNM_F_ASIN] = asinl,
+    [TNM_F_ACOS] = acosl,    [TNM_F_ATAN] = atanl,
+    [TNM_F_SINH] = sinhl,    [TNM_F_COSH] = coshl,
+    [TNM_F_TANH] = tanhl,    [TNM_F_ASINH] = asinhl,
+    [TNM_F_ACOSH] = acoshl,  [TNM_F_ATANH] = atanhl,
+    [TNM_F_ERF] = erfl,      [TNM_F_ERFC] = erfcl,
+    [TNM_F_GAMMA] = tgammal, [TNM_F_LGAMMA] = lgammal,
+    [TNM_F_ABS] = fabsl,     [TNM_F_FLOOR] = floorl,
+    [TNM_F_CEIL] = ceill,    [TNM_F_ROUND] = roundl,
+    [TNM_F_TRUNC] = truncl,  [TNM_F_ROUND_EVEN] = nearbyintl,
 };
 
 long double tnm_function_value(uint32_t function, const long double *x) {

@@ -27,9 +27,9 @@ enum {
   TNM_C_U64,
   TNM_C_F32,
   TNM_C_F64,
-  TNM_C_TYPES,              /* their number */
+  TNM_C_TYPES,              /* number of the types above */
   TNM_C_CHAR = TNM_C_TYPES, /* only as `const char *`: text */
-  TNM_C_POINTER,            /* pointer to one of them */
+  TNM_C_POINTER,            /* pointer to one of these types */
   TNM_C_VOID
 };
 

@@ -82,6 +82,8 @@ static bool points_to_char(const type_parts *p) {
   return p->pointer && p->n == 4 && strncmp(p->word, "char", 4) == 0;
 }
 
+/* Reports a C type that no argument can have. Returns false, for the caller to
+ * return. */
 static bool report_unknown_c_type(tnm_diags *diags, const tnm_tree *node,
                                   const type_parts *p) {
   tnm_diag_spec spec = {"E0086", node->pos, "no type of fixed width"};
@@ -128,6 +130,7 @@ size_t tnm_report_mismatch(tnm_bind *b, tnm_pos pos, const char *under,
   return tnm_diag_add(b->lower->diags, &spec, "%s", what);
 }
 
+/* Returns the set of element types that an operand may have. */
 static uint64_t get_allowed_types(const tnm_bind *b, const tn_arg *arg) {
   if (arg->dtype_var != TN_NONE)
     return b->lower->op->dtype_vars[arg->dtype_var]->allowed;
@@ -142,6 +145,7 @@ static uint32_t find_element_type(uint64_t allowed) {
   return TN_NONE;
 }
 
+/* Returns a set of element types as text, for messages. */
 static const char *print_types(tnm_bind *b, uint64_t types) {
   tn__buf buf;
   tn__buf_init(&buf, b->lower->reader->env);
@@ -159,6 +163,8 @@ static bool is_input(const tnm_bind *b, const tn_arg *arg) {
   return false;
 }
 
+/* Adds a help line to message `id`: the C or tensor types with which the
+ * operand and the C type would fit together. */
 static void add_element_help(tnm_bind *b, size_t id, const tn_arg *arg,
                              const tnm_c_type *type) {
   const bool pointer = type->c == TNM_C_POINTER;
@@ -196,6 +202,8 @@ bool tnm_match_element(tnm_bind *b, const tn_arg *arg, const tnm_c_type *type,
   return false;
 }
 
+/* Finds the operand with this name: *list is its list (TN_OPERAND_*), *index
+ * its index there. Returns false if no operand has the name. */
 static bool find_tensor(const tnm_bind *b, const char *name, uint32_t *list,
                         uint32_t *index) {
   for (*list = 0; *list < 3; ++*list) {
@@ -205,6 +213,8 @@ static bool find_tensor(const tnm_bind *b, const char *name, uint32_t *list,
   return false;
 }
 
+/* Checks that a pointer to an input points to `const` elements, and a pointer
+ * to an output or state does not. Returns false after a message. */
 static bool check_const_pointer(tnm_bind *b, const tnm_tree *c,
                                 const tnm_c_type *type,
                                 const tnm_bound_arg *out) {
@@ -232,7 +242,8 @@ static bool is_map_unknown(const tnm_bind *b) {
   return b->out->map == TN_NONE && tnm_tree_has(b->map, "map");
 }
 
-/* Reports an operand of many elements where the function expects one number. */
+/* Reports an operand of many elements where the function expects one number.
+ * Returns false, for the caller to return. */
 static bool report_many_elements(tnm_bind *b, const tnm_tree *c,
                                  const tnm_c_type *type,
                                  const tnm_bound_arg *out) {
@@ -262,6 +273,8 @@ static bool report_many_elements(tnm_bind *b, const tnm_tree *c,
   return false;
 }
 
+/* Reports an operand that may be absent where the function always expects a
+ * number. Returns false, for the caller to return. */
 static bool report_optional_operand(tnm_bind *b, const tnm_tree *c,
                                     const tnm_c_type *type, const char *name) {
   const char *what = tnm_format_text(
@@ -276,7 +289,7 @@ static bool report_optional_operand(tnm_bind *b, const tnm_tree *c,
 }
 
 /* Makes an operand an argument of the function. The operand is declared dense,
- * because the function does not get strides. */
+ * because the function does not get strides. Returns false after a message. */
 static bool set_tensor_argument(tnm_bind *b, const tnm_tree *c,
                                 const tnm_c_type *type, tnm_bound_arg *out) {
   tn_arg *arg = b->lower->operands[out->list].v[out->index];
@@ -297,6 +310,8 @@ static bool set_tensor_argument(tnm_bind *b, const tnm_tree *c,
 
 /* --------------------------------------------------------------- parameters */
 
+/* Reports a parameter that cannot be an argument of the declared C type.
+ * `wanted` is the help text. Returns false, for the caller to return. */
 static bool report_unfit_field(tnm_bind *b, const tnm_tree *node,
                                const tn_field *field, const char *wanted) {
   const char *what = tnm_format_text(
@@ -307,6 +322,8 @@ static bool report_unfit_field(tnm_bind *b, const tnm_tree *node,
   return false;
 }
 
+/* Makes a parameter of type float an argument. Returns false after a message
+ * if the argument's C type is no floating-point type. */
 static bool set_float_argument(tnm_bind *b, const tnm_tree *node,
                                const tnm_c_type *type, tnm_bound_arg *out) {
   const tn_field *field = b->lower->params[out->index];
@@ -320,6 +337,8 @@ static bool set_float_argument(tnm_bind *b, const tnm_tree *node,
   return true;
 }
 
+/* Makes a parameter with a list of numbers an argument. Returns false after a
+ * message if the argument's C type is no pointer to such numbers. */
 static bool set_list_argument(tnm_bind *b, const tnm_tree *node,
                               const tnm_c_type *type, tnm_bound_arg *out) {
   const tn_field *field = b->lower->params[out->index];
@@ -335,6 +354,9 @@ static bool set_list_argument(tnm_bind *b, const tnm_tree *node,
            : "it is a list of floats: write `c: const double*`");
 }
 
+/* Makes the string parameter out->index an argument; `node` is the argument in
+ * the manifest. Returns false after a message if its C type is not
+ * `const char*`. */
 static bool set_text_argument(tnm_bind *b, const tnm_tree *node,
                               const tnm_c_type *type, tnm_bound_arg *out) {
   out->pass = TNM_PASS_TEXT;
@@ -343,6 +365,8 @@ static bool set_text_argument(tnm_bind *b, const tnm_tree *node,
                             "it is text: write `c: const char*`");
 }
 
+/* Makes the parameter number out->index an argument. Returns false after a
+ * message if the parameter and the C type do not fit together. */
 static bool set_parameter_argument(tnm_bind *b, const tnm_tree *node,
                                    const tnm_c_type *type, tnm_bound_arg *out) {
   const tn_field *field = b->lower->params[out->index];
@@ -374,6 +398,8 @@ static bool is_integer_field(const tn_field *field, const tnm_c_type *type) {
 
 /* ------------------------------------------------------------------ numbers */
 
+/* Makes the number in `node` an argument. Returns false after a message if the
+ * C type cannot represent it. */
 static bool set_number_argument(tnm_bind *b, const tnm_tree *node,
                                 const tnm_c_type *type, tnm_bound_arg *out) {
   if (type->c == TNM_C_F32 || type->c == TNM_C_F64) {
@@ -419,7 +445,8 @@ static bool is_unknown_name(const tnm_bind *b, const char *text) {
 
 /* Reports an unknown name in `pass`, and suggests a similar name. A pointer
  * needs an operand or a list, other types need a parameter, so names of the
- * likely kind are first among equally near ones. */
+ * likely kind are first among equally near ones. Returns false, for the caller
+ * to return. */
 static bool report_unknown_value(tnm_bind *b, const tnm_tree *node,
                                  const tnm_c_type *type) {
   const tnm_lower *lower = b->lower;
@@ -443,7 +470,8 @@ static bool report_unknown_value(tnm_bind *b, const tnm_tree *node,
   return false;
 }
 
-/* Reads the key `pass` of an argument: the value that the function gets. */
+/* Reads the key `pass` of an argument: the value that the function gets.
+ * Returns false after a message. */
 static bool read_pass_key(tnm_bind *b, const tnm_bind_entry *at,
                           tnm_bound_arg *out) {
   const tnm_lower *lower = b->lower;
@@ -465,7 +493,8 @@ static bool read_pass_key(tnm_bind *b, const tnm_bind_entry *at,
 }
 
 /* Reads `by: address`: the function gets a pointer, so the value of the
- * argument has the type that the pointer points to. */
+ * argument has the type that the pointer points to. Returns false after a
+ * message. */
 static bool read_pointed_type(tnm_bind *b, const tnm_tree *by,
                               tnm_bind_entry *at) {
   static const char *const words[] = {"address", NULL};
@@ -482,6 +511,8 @@ static bool read_pointed_type(tnm_bind *b, const tnm_tree *by,
   return false;
 }
 
+/* Makes a pointer to a number an argument: `by: address`. Returns false after
+ * a message. */
 static bool set_address_argument(tnm_bind *b, const tnm_tree *by,
                                  tnm_bind_entry *at, tnm_bound_arg *out) {
   if (!read_pointed_type(b, by, at)) return false;
@@ -500,7 +531,8 @@ static bool set_address_argument(tnm_bind *b, const tnm_tree *by,
   return false;
 }
 
-/* Reads `text: L`: the argument is the constant text L. */
+/* Reads `text: L`: the argument is the constant text L. Returns false after a
+ * message. */
 static bool set_constant_argument(tnm_bind *b, const tnm_tree *text,
                                   const tnm_bind_entry *at,
                                   tnm_bound_arg *out) {
@@ -516,7 +548,7 @@ static bool set_constant_argument(tnm_bind *b, const tnm_tree *text,
 }
 
 /* Checks that an argument has either the key `pass` or the key `text`, but not
- * both. */
+ * both. Returns false after a message. */
 static bool check_argument_keys(tnm_bind *b, const tnm_tree *node) {
   const tnm_tree *pass = tnm_tree_get(node, "pass");
   const tnm_tree *text = tnm_tree_get(node, "text");

@@ -29,7 +29,7 @@ static bool find_axis(const tnm_bind *b, const tn_arg *arg, uint32_t dim,
 }
 
 /* Finds the operand dimension that gives a dimension variable its value in a
- * call. */
+ * call. Returns false if no operand has such a dimension. */
 static bool find_dimension(tnm_bind *b, uint32_t dim, tnm_bound_arg *out) {
   const uint32_t skipped = TN_ARG_OPTIONAL | TN_ARG_VARIADIC;
   out->pass = TNM_PASS_DIMENSION;
@@ -46,7 +46,7 @@ static bool find_dimension(tnm_bind *b, uint32_t dim, tnm_bound_arg *out) {
 }
 
 /* Finds, for every dimension variable in the expression, the operand dimension
- * that gives its value. */
+ * that gives its value. Returns false after a message. */
 static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
   for (size_t i = first; i < b->program.nodes.n; ++i) {
     const tn_node *n = b->program.nodes.v[i];
@@ -76,6 +76,8 @@ static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
 
 /* -------------------------------------------------------------- expressions */
 
+/* Warns if the C type may be too small for the values of an integer
+ * expression; `size` is true for numbers of elements. */
 static void warn_narrow_type(const tnm_bind *b, const tnm_tree *c,
                              const tnm_bound_arg *out, bool size) {
   const tn_node *const *nodes = (const tn_node *const *)b->program.nodes.v;
@@ -99,6 +101,9 @@ static void warn_narrow_type(const tnm_bind *b, const tnm_tree *c,
                tnm_c_names[type]);
 }
 
+/* Reports an expression with a kind of value, `is`, that does not fit the
+ * argument's C type. `wanted` is the help text. Returns false, for the caller
+ * to return. */
 static bool report_unfit_expression(tnm_bind *b, const tnm_tree *node,
                                     const char *is, const tnm_c_type *type,
                                     const char *wanted) {
@@ -121,7 +126,7 @@ static const char *get_operand_name(const tnm_bind *b, const tn_node *node) {
   return b->lower->operands[list].names[index];
 }
 
-/* Help text for an integer where the function expects a pointer. */
+/* Returns the help text for an integer where the function expects a pointer. */
 static const char *get_pointer_help(tnm_bind *b, const tnm_bind_entry *at,
                                     const tn_node *node) {
   if (!tnm_is_integer_list(&at->type)) return "pass the name of a tensor";
@@ -134,6 +139,8 @@ static const char *get_pointer_help(tnm_bind *b, const tnm_bind_entry *at,
   return text != NULL ? text : "";
 }
 
+/* Makes an integer expression, or a list of them, an argument. Returns false
+ * after a message if the C type does not fit. */
 static bool set_expression_argument(tnm_bind *b, const tnm_bind_entry *at,
                                     tnm_bound_arg *out) {
   out->pass = TNM_PASS_NODES;

@@ -7,6 +7,7 @@
 #include "expr.h"
 #include "lower_binding.h"
 
+/* Tests whether two terms of shapes are the same dimension or pack. */
 static bool is_same_term(const tnm_bind *b, const tn_term *x,
                          const tn_term *y) {
   const tn_node *m = &b->lower->op->nodes[x->node];

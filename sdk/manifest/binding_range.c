@@ -16,12 +16,14 @@ static int64_t limit_bound(int64_t value) {
   return value < -RANGE_LIMIT ? -RANGE_LIMIT : value;
 }
 
+/* Returns a * b, at most RANGE_LIMIT and at least -RANGE_LIMIT. */
 static int64_t multiply_bounds(int64_t a, int64_t b) {
   int64_t out = 0;
   if (!__builtin_mul_overflow(a, b, &out)) return limit_bound(out);
   return (a < 0) == (b < 0) ? RANGE_LIMIT : -RANGE_LIMIT;
 }
 
+/* Returns the range of values that a parameter may have. */
 static tnm_range get_field_range(const tn_field *field) {
   tnm_range range = {-RANGE_LIMIT, RANGE_LIMIT};
   if (field->type == TN_FIELD_BOOL) return (tnm_range){0, 1};
@@ -76,20 +78,24 @@ static tnm_range get_remainder_range(tnm_range b) {
   return (tnm_range){b.low < 0 ? b.low + 1 : 0, b.high > 0 ? b.high - 1 : 0};
 }
 
+/* Returns the range of min(x, y), for x in a and y in b. */
 static tnm_range min_ranges(tnm_range a, tnm_range b) {
   return (tnm_range){a.low < b.low ? a.low : b.low,
                      a.high < b.high ? a.high : b.high};
 }
 
+/* Returns the range of max(x, y), for x in a and y in b. */
 static tnm_range max_ranges(tnm_range a, tnm_range b) {
   return (tnm_range){a.low > b.low ? a.low : b.low,
                      a.high > b.high ? a.high : b.high};
 }
 
+/* Returns the range of -x, for x in a. */
 static tnm_range negate_range(tnm_range a) {
   return (tnm_range){-a.high, -a.low};
 }
 
+/* Returns the range of the absolute value of x, for x in a. */
 static tnm_range absolute_range(tnm_range a) {
   if (a.low >= 0) return a;
   if (a.high <= 0) return negate_range(a);

@@ -17,6 +17,7 @@ enum { MOST_ELEMENTS = 1 << 20 };
 
 static tn_code check_struct(const tnm_table *table, const void *object);
 
+/* Rejects a value that is none of the table's values. */
 static tn_code check_enum_member(const tnm_table *table, const void *object,
                                  const tnm_member *m) {
   uint64_t raw = tnm_get_scalar(table, object, m);
@@ -40,6 +41,7 @@ static tn_code check_flags_member(const tnm_table *table, const void *object,
   return TN_OK;
 }
 
+/* Checks element i of an array member of a table. */
 static tn_code check_element(const tnm_member *m, const void *array, size_t i) {
   if (m->form == TNM_U32S || m->form == TNM_U64S) return TN_OK;
   const void *element = m->form == TNM_TEXTS ? ((const void *const *)array)[i]
@@ -50,6 +52,7 @@ static tn_code check_element(const tnm_member *m, const void *array, size_t i) {
   return rc ? tn__fail_more(rc, ", in %s[%zu]", m->name, i) : TN_OK;
 }
 
+/* Checks an array member of a table, with n elements. */
 static tn_code check_array(const tnm_member *m, const void *array, uint32_t n) {
   if (n > MOST_ELEMENTS)
     return tn__fail(TN_PLUGIN, "%s has %u entries; at most %d are allowed",
@@ -61,6 +64,7 @@ static tn_code check_array(const tnm_member *m, const void *array, uint32_t n) {
   return TN_OK;
 }
 
+/* Checks one member of a table's struct. */
 static tn_code check_member(const tnm_table *table, const void *object,
                             const tnm_member *m) {
   if (m->form == TNM_ENUM) return check_enum_member(table, object, m);
@@ -85,6 +89,7 @@ static tn_code check_reserved(const tnm_table *table, const void *object) {
                   value);
 }
 
+/* Checks all members of a table's struct. */
 static tn_code check_struct(const tnm_table *table, const void *object) {
   uint32_t size = 0;
   memcpy(&size, (const char *)object + table->size_offset, sizeof size);
@@ -108,7 +113,7 @@ static bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/* Length of the identifier at `s`; 0 if there is none. */
+/* Returns the length of the identifier at `s`; 0 if there is none. */
 static size_t measure_identifier(const char *s) {
   size_t n = 0;
   while (is_letter(s[n]) || (n && is_digit(s[n]))) ++n;
@@ -149,7 +154,8 @@ tn_code tnm_check_name(const char *what, const char *name, bool dots) {
                        : "made of letters, digits and '_'");
 }
 
-/* "nn.convolution@1" */
+/* Checks the name of an operator with plugin and interface:
+ * "nn.convolution@1". `what` describes the named thing for messages. */
 static tn_code check_full_name(const char *what, const char *name) {
   const char *at = name ? skip_dotted(name) : NULL;
   bool good = at && memchr(name, '.', (size_t)(at - name)) && *at == '@' &&
@@ -169,6 +175,8 @@ tn_code tnm_check_limit(const char *what, uint32_t index, uint32_t n) {
 
 /* ---------------------------------------------------- operators and kernels */
 
+/* Checks the name of the operator that `op` replaces: it must belong to
+ * another plugin. */
 static tn_code check_replaced_operator(const tn_plugin *plugin,
                                        const tn_op *op) {
   size_t n = strlen(plugin->name);
@@ -183,6 +191,8 @@ static tn_code check_replaced_operator(const tn_plugin *plugin,
                   op->replaces);
 }
 
+/* Checks the table of a kernel. `has_functions`: the tables have pointers to
+ * functions; tables from a note have none. */
 static tn_code check_kernel(const tn_kernel *kernel, bool has_functions) {
   const tnm_fields options = {kernel->options, kernel->n_options,
                               kernel->options_size};
@@ -236,6 +246,8 @@ tn_code tn__kernel_fits(const tn_kernel *kernel, const tn_op *op) {
 
 /* ------------------------------------------------------------------- plugin */
 
+/* Checks the table that describes an operator for which a plugin has kernels.
+ */
 static tn_code check_target(const tn_target *target) {
   const tnm_fields params = {target->params, target->n_params,
                              target->params_size};
@@ -243,6 +255,7 @@ static tn_code check_target(const tn_target *target) {
   return tnm_check_fields("parameter", &params, false);
 }
 
+/* Checks the plugins that a plugin requires. */
 static tn_code check_dependencies(const tn_plugin *plugin) {
   if (!TN_HAS(plugin, dependencies)) return TN_OK;
   if (plugin->reserved_2)
@@ -284,6 +297,8 @@ static tn_code check_operands(const tn__env *env, const tn_op *op) {
   return rc;
 }
 
+/* Checks all tables of a plugin. `has_functions`: they have pointers to
+ * functions; tables from a note have none. */
 static tn_code check_plugin(const tn__env *env, const tn_plugin *plugin,
                             bool has_functions) {
   tn_code rc = check_struct(&tnm_table_plugin, plugin);

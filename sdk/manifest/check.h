@@ -18,7 +18,7 @@ enum {
 typedef struct tnm_fields {
   const tn_field *const *v;
   uint32_t n;
-  uint32_t size; /* bytes of their struct */
+  uint32_t size; /* bytes of the struct with all fields */
 } tnm_fields;
 
 /* Checks that `name` is an identifier. If `dots` is true, the name may consist

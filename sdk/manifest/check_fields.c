@@ -11,6 +11,8 @@ static bool is_list_type(const tn_field *f) {
   return f->type == TN_FIELD_INTS || f->type == TN_FIELD_FLOATS;
 }
 
+/* Returns the bytes of a struct member for a field of this type (TN_FIELD_*).
+ */
 static uint32_t get_type_bytes(uint32_t type) {
   if (type == TN_FIELD_BOOL || type == TN_FIELD_ENUM || type == TN_FIELD_DTYPE)
     return 4;
@@ -29,6 +31,8 @@ typedef struct units {
   uint32_t n;
 } units;
 
+/* Marks the bytes of a params struct that a member uses. Fails if they are
+ * outside of the struct, not aligned, or in use; `name` is for that message. */
 static tn_code mark_units_used(units *u, const char *name, uint32_t offset,
                                uint32_t bytes) {
   const uint32_t size = u->n * UNIT;
@@ -49,6 +53,7 @@ static tn_code mark_units_used(units *u, const char *name, uint32_t offset,
   return TN_OK;
 }
 
+/* Marks the bytes that a field and its flag of presence use. */
 static tn_code mark_field_used(units *u, const tn_field *f) {
   TN__TRY(mark_units_used(u, "offset", f->offset, get_type_bytes(f->type)));
   if (f->flags & TN_FIELD_OPTIONAL)
@@ -89,6 +94,7 @@ static tn_code check_list_length(const tnm_fields *all, uint32_t i) {
   return TN_OK;
 }
 
+/* Checks that every field has a default, except required ones. */
 static tn_code check_field_default(const tn_field *f) {
   bool required = f->flags & TN_FIELD_REQUIRED;
   if (required == !f->default_text) return TN_OK;
@@ -96,6 +102,8 @@ static tn_code check_field_default(const tn_field *f) {
                                       : "it has no default_text");
 }
 
+/* Checks field number i: its names, the length of a list, and the values of an
+ * enum. */
 static tn_code check_field(const tnm_fields *all, uint32_t i) {
   const tn_field *f = all->v[i];
   TN__TRY(tnm_check_name("it", f->name, false));
@@ -109,6 +117,8 @@ static tn_code check_field(const tnm_fields *all, uint32_t i) {
   return TN_OK;
 }
 
+/* Checks the number of fields and the size of their struct; `name` is for
+ * messages ("option"). */
 static tn_code check_struct_size(const char *name, const tnm_fields *all) {
   if (all->n > TNM_MOST_FIELDS)
     return tn__fail(TN_PLUGIN, "%u %ss are too many; at most %d are allowed",

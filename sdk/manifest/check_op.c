@@ -7,6 +7,8 @@
 
 #include "check.h"
 
+/* Checks that n is at most `most`; `what` names the counted things for the
+ * message. */
 static tn_code check_count(const char *what, uint32_t n, uint32_t most) {
   if (n <= most) return TN_OK;
   return tn__fail(TN_PLUGIN, "%u %s are too many; at most %u are allowed", n,
@@ -15,6 +17,7 @@ static tn_code check_count(const char *what, uint32_t n, uint32_t most) {
 
 /* ----------------------------------------------------------- shape programs */
 
+/* Tests whether an index is one of n items. */
 static bool is_index_below(int32_t index, uint32_t n) {
   return index >= 0 && (uint32_t)index < n;
 }
@@ -27,6 +30,8 @@ static bool is_operand(const tn_op *op, int32_t list, int32_t index) {
   return is_index_below(index, n[list]);
 }
 
+/* Tests whether a node refers to dimensions, parameters and operands that the
+ * operator has. */
 static bool has_valid_operands(const tn_op *op, const tn_node *node) {
   switch (node->op) {
     case TN_NODE_DIM:
@@ -46,6 +51,7 @@ static bool has_valid_operands(const tn_op *op, const tn_node *node) {
   }
 }
 
+/* Checks that node i of a shape program reads only nodes before it. */
 static tn_code check_node(const tn_op *op, const tn_node *nodes, uint32_t i) {
   const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
   bool good = !op || has_valid_operands(op, &nodes[i]);
@@ -88,6 +94,8 @@ tn_code tnm_check_nodes(const tn_op *op, const tn_node *nodes, uint32_t n) {
 
 /* ---------------------------------------------------------------- operators */
 
+/* Checks that the element type, type variable or dtype parameter of an operand
+ * exists. */
 static tn_code check_arg_dtype(const tn_op *op, const tn_arg *arg) {
   TN__TRY(tnm_check_limit("dtype_var", arg->dtype_var, op->n_dtype_vars));
   TN__TRY(tnm_check_limit("dtype_param", arg->dtype_param, op->n_params));
@@ -102,6 +110,8 @@ static tn_code check_arg_dtype(const tn_op *op, const tn_arg *arg) {
   return TN_OK;
 }
 
+/* Checks that the rule of an operand's shape refers to operands and nodes that
+ * exist. */
 static tn_code check_arg_shape(const tn_op *op, const tn_arg *arg) {
   if (arg->shape_kind == TN_SHAPE_SAME &&
       !is_operand(op, (int32_t)arg->shape_list, (int32_t)arg->shape_index))
@@ -126,6 +136,7 @@ static tn_code check_arg(const tn_op *op, const tn_arg *arg) {
   return tnm_check_limit("init", arg->init, op->n_inputs);
 }
 
+/* Checks a list of n operands; `what` names the list for messages. */
 static tn_code check_args(const tn_op *op, const char *what,
                           const tn_arg *const *args, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
@@ -142,7 +153,7 @@ static tn_code check_args(const tn_op *op, const char *what,
   return TN_OK;
 }
 
-/* "plugin.op@1" */
+/* Tests whether a text has the form of a called operator: "plugin.op@1". */
 static bool is_operator_step(const char *text) {
   const char *at = text == NULL ? NULL : strchr(text, '@');
   const char *dot = text == NULL ? NULL : strchr(text, '.');
@@ -150,7 +161,8 @@ static bool is_operator_step(const char *text) {
 }
 
 /* Checks the steps of a gradient graph as a stack machine: each step pops only
- * values that are on the stack, and one value remains at the end. */
+ * values that are on the stack, and one value remains at the end. limits[] are
+ * the numbers of inputs, outputs and output gradients, by TN_NEED_*. */
 static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
                            const uint32_t *limits) {
   const bool graph = op->gradient->kind == TN_GRADIENT_GRAPH;
@@ -170,6 +182,7 @@ static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
   return tn__fail(TN_PLUGIN, "its graph leaves %u values", height);
 }
 
+/* Checks the needs and steps of the gradient of one input. */
 static tn_code check_input_gradient(const tn_op *op,
                                     const tn_input_gradient *g) {
   static const char *const what[] = {"the gradient of output", "input",
@@ -185,6 +198,7 @@ static tn_code check_input_gradient(const tn_op *op,
                          2 * op->n_outputs + op->n_inputs);
 }
 
+/* Checks how the operator computes its gradients. */
 static tn_code check_gradient(const tn_op *op) {
   const tn_gradient *g = op->gradient;
   if (!g || (g->kind == TN_GRADIENT_NONE && !g->n_inputs)) return TN_OK;
@@ -241,6 +255,8 @@ static tn_code check_operator_body(const tn_op *op) {
   return check_gradient(op);
 }
 
+/* Tests whether a shape is declared to be computed by the plugin's own
+ * function. */
 static bool needs_infer_function(const tn_op *op) {
   bool hook = false;
   for (uint32_t i = 0; i < op->n_inputs; ++i)

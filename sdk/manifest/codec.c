@@ -12,6 +12,8 @@ enum { ENCODING_VERSION = 1 };
 
 /* ------------------------------------------------------------------ writing */
 
+/* Writes a number with 7 bits in each byte; every byte except the last has its
+ * highest bit set. */
 static void write_varint(tn__buf *out, uint64_t value) {
   uint8_t bytes[10];
   size_t n = 0;
@@ -23,10 +25,12 @@ static void write_varint(tn__buf *out, uint64_t value) {
   tn__buf_bytes(out, bytes, n);
 }
 
+/* Writes a number as n bytes, the lowest byte first. */
 static void write_fixed(uint8_t *to, uint64_t value, size_t n) {
   for (size_t i = 0; i < n; ++i) to[i] = (uint8_t)(value >> (8 * i));
 }
 
+/* Writes a scalar member; `raw` is its value as 64 bits. */
 static void write_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
   uint8_t bits[8];
   if (m->form != TNM_F64) {
@@ -48,6 +52,7 @@ static void write_optional_text(tn__buf *out, const char *text) {
 static void write_struct(tn__buf *out, const tnm_table *table,
                          const void *object);
 
+/* Writes element i of an array member. */
 static void write_element(tn__buf *out, const tnm_member *m, const void *array,
                           size_t i) {
   switch (m->form) {
@@ -65,6 +70,7 @@ static void write_element(tn__buf *out, const tnm_member *m, const void *array,
   }
 }
 
+/* Writes one member of the struct `object`. */
 static void write_member(tn__buf *out, const tnm_table *table,
                          const void *object, const tnm_member *m) {
   if (m->form <= TNM_F64) {
@@ -84,6 +90,7 @@ static void write_member(tn__buf *out, const tnm_table *table,
   }
 }
 
+/* Writes all members of the struct `object`. */
 static void write_struct(tn__buf *out, const tnm_table *table,
                          const void *object) {
   const uint8_t length[4] = {0};
@@ -104,10 +111,12 @@ void tn__tables_encode(const tn_plugin *plugin, tn__buf *out) {
 
 /* ------------------------------------------------------------------ reading */
 
+/* Returns the number of bytes of the current struct that were not read yet. */
 static size_t count_remaining_bytes(const tnm_byte_reader *reader) {
   return (size_t)(reader->end - reader->at);
 }
 
+/* Records the first fault of an encoding. */
 static void set_read_fault(tnm_byte_reader *reader, const char *why) {
   if (!reader->why) reader->why = why;
 }
@@ -218,12 +227,14 @@ typedef struct decoder {
 
 static const char out_of_memory[] = "no memory is left to read it";
 
+/* Allocates zeroed memory for decoded tables; NULL if memory ran out. */
 static void *alloc_decoded(decoder *d, size_t bytes) {
   void *memory = d->reader.why ? NULL : tn__arena_alloc(d->arena, bytes);
   if (!memory) set_read_fault(&d->reader, out_of_memory);
   return memory;
 }
 
+/* Decodes a text into the arena; NULL if it is absent or after a fault. */
 static const char *decode_text(decoder *d) {
   tnm_view view = tnm_read_text(&d->reader);
   if (!view.s) return NULL;
@@ -234,12 +245,14 @@ static const char *decode_text(decoder *d) {
 
 static void decode_struct(decoder *d, const tnm_table *table, void *object);
 
+/* Decodes a struct into new memory; NULL after a fault. */
 static void *decode_new_struct(decoder *d, const tnm_table *table) {
   void *object = alloc_decoded(d, table->size);
   if (object) decode_struct(d, table, object);
   return object;
 }
 
+/* Decodes element i of an array member. */
 static void decode_element(decoder *d, const tnm_member *m, void *array,
                            size_t i) {
   switch (m->form) {
@@ -261,6 +274,8 @@ static void decode_element(decoder *d, const tnm_member *m, void *array,
   }
 }
 
+/* Decodes an array member of `object`, and stores its length there. Returns
+ * the array; NULL if it is empty or after a fault. */
 static const void *decode_array(decoder *d, void *object, const tnm_member *m) {
   size_t each = m->form == TNM_VALUES ? m->of->size
                 : m->form == TNM_U32S ? sizeof(uint32_t)
@@ -274,6 +289,7 @@ static const void *decode_array(decoder *d, void *object, const tnm_member *m) {
   return array;
 }
 
+/* Decodes one member of the struct `object`. */
 static void decode_member(decoder *d, void *object, const tnm_member *m) {
   const void *pointer = NULL;
   if (m->form <= TNM_F64) {
@@ -289,6 +305,7 @@ static void decode_member(decoder *d, void *object, const tnm_member *m) {
   memcpy((char *)object + m->offset, &pointer, sizeof pointer);
 }
 
+/* Decodes all members of the struct `object`. */
 static void decode_struct(decoder *d, const tnm_table *table, void *object) {
   const uint32_t size = table->size;
   const uint8_t *outer = tnm_read_enter(&d->reader, table);

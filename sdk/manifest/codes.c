@@ -14,6 +14,7 @@ static const tnm_code *const tables[] = {tnm_codes_form, tnm_codes_expressions,
                                          tnm_codes_rules, tnm_codes_lints,
                                          tnm_codes_built};
 
+/* Returns the code number `index` of all tables; NULL after the last one. */
 static const tnm_code *find_code(size_t index) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; ++i) {
     for (const tnm_code *c = tables[i]; c->code != NULL; ++c) {

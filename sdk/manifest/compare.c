@@ -12,7 +12,7 @@
 typedef struct path {
   const struct path *up;
   const char *name;
-  int64_t index; /* -1 if it is no element */
+  int64_t index; /* index of the element; -1: the member itself */
 } path;
 
 typedef struct comparison {
@@ -21,6 +21,7 @@ typedef struct comparison {
   bool differs;
 } comparison;
 
+/* Prints the place of a member: "operators[0].name". */
 static void print_path(tn__buf *out, const path *p) {
   if (p->up) {
     print_path(out, p->up);
@@ -30,6 +31,7 @@ static void print_path(tn__buf *out, const path *p) {
   if (p->index >= 0) tn__buf_add(out, "[%" PRId64 "]", p->index);
 }
 
+/* Prints a scalar member; `raw` is its value as 64 bits. */
 static void print_number(tn__buf *out, const tnm_member *m, uint64_t raw) {
   double f;
   memcpy(&f, &raw, sizeof f);
@@ -45,6 +47,7 @@ static void print_number(tn__buf *out, const tnm_member *m, uint64_t raw) {
     tn__buf_add(out, "%" PRIu64, raw);
 }
 
+/* Prints a text in quotes, shortened; "absent" for NULL. */
 static void print_text(tn__buf *out, tnm_view view) {
   enum { SHOWN = 60 };
   if (!view.s)
@@ -97,6 +100,7 @@ static void report_missing_item(comparison *c, const path *p) {
 static void compare_struct(comparison *c, const path *p, const tnm_table *table,
                            const void *object);
 
+/* Compares element p->index of an array with the next one in the encoding. */
 static void compare_element(comparison *c, const path *p, const tnm_member *m,
                             const void *array) {
   const tnm_member number = {.form = TNM_U64};
@@ -133,6 +137,7 @@ static void compare_array(comparison *c, path *p, const tnm_member *m,
   }
 }
 
+/* Compares a member of a struct with the next one in the encoding. */
 static void compare_member(comparison *c, path *p, const tnm_table *table,
                            const void *object, const tnm_member *m) {
   const void *pointer = tnm_get_pointer(table, object, m);

@@ -51,8 +51,9 @@ tnm_pos tnm_pos_start(uint32_t file) {
   return (tnm_pos){.line = 1, .column = 1, .length = 1, .file = file};
 }
 
-/* Finds a registered file with this name and text. Two names on a command line
- * may lead to one file; its mistakes are reported once. */
+/* Finds a registered file with this name and text, and returns whether there
+ * is one. Two names on a command line may lead to one file; its mistakes are
+ * reported once. */
 static bool find_same_file(const tnm_diags *diags, const char *name,
                            const char *text, size_t n, uint32_t *index) {
   for (size_t i = 0; i < diags->files.n; ++i) {
@@ -113,6 +114,8 @@ static void replace_line_ends(char *text) {
     if ((unsigned char)*text < ' ' || *text == 0x7f) *text = ' ';
 }
 
+/* Returns a message's text in the arena, shortened and on one line; NULL if
+ * memory ran out. */
 static char *format_text(tnm_diags *diags, const char *format, va_list args) {
   va_list copy;
   va_copy(copy, args);
@@ -149,6 +152,8 @@ static bool has_message(const tnm_diags *diags, const tnm_diag_spec *spec,
   return false;
 }
 
+/* Returns the index in the sorted list at which a message with position `pos`
+ * belongs. */
 static size_t find_sorted_index(const tnm_diags *diags, tnm_pos pos) {
   size_t at = diags->sorted.n;
   while (at > 0) {
@@ -159,6 +164,8 @@ static size_t find_sorted_index(const tnm_diags *diags, tnm_pos pos) {
   return at;
 }
 
+/* Adds a message to both lists: by id, and sorted by position. Returns false
+ * if memory ran out. */
 static bool keep_message(tnm_diags *diags, tnm_message *message) {
   if (tn__vec_reserve(diags->env, &diags->by_id, 1) != TN_OK ||
       tn__vec_reserve(diags->env, &diags->sorted, 1) != TN_OK)
@@ -169,6 +176,7 @@ static bool keep_message(tnm_diags *diags, tnm_message *message) {
   return true;
 }
 
+/* Adds 1 to the number of errors or of warnings. */
 static void count_message(tnm_diags *diags, const tnm_diag_spec *spec) {
   if (spec->code[0] == 'W')
     ++diags->warnings;
@@ -176,7 +184,8 @@ static void count_message(tnm_diags *diags, const tnm_diag_spec *spec) {
     ++diags->errors;
 }
 
-/* Keeps a message; returns DROPPED on failure. */
+/* Stores a message with its text. Returns its id, or DROPPED if memory ran
+ * out. */
 static size_t add_message(tnm_diags *diags, const tnm_diag_spec *spec,
                           const char *text) {
   const char *under = spec->under;

@@ -34,8 +34,9 @@ struct tnm_diags {
   tn__arena arena;
   tn__vec files;  /* tnm_file * */
   tn__vec by_id;  /* tnm_message *, in order of arrival */
-  tn__vec sorted; /* the same messages in order of place */
-  tn__vec quoted; /* owned by quoted.c */
+  tn__vec sorted; /* the messages of `by_id` in order of place */
+  tn__vec
+      quoted; /* texts in quotes with their positions; only quoted.c uses it */
   size_t errors;
   size_t warnings;
   bool failed;

@@ -25,14 +25,14 @@ enum {
 typedef struct tnm_token {
   int kind;
   char op;          /* TNM_TOKEN_OPERATOR */
-  const char *text; /* inside the source; n bytes, not terminated */
+  const char *text; /* the token's n bytes in the source; no 0 follows */
   size_t n;
   tnm_pos pos;
 } tnm_token;
 
 typedef struct tnm_lexer {
   const char *at;
-  tnm_pos pos; /* of *at; its length is undefined */
+  tnm_pos pos; /* position of the character *at; the length is undefined */
 } tnm_lexer;
 
 /* Reads the next token. At the end of the text each call returns

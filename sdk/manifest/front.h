@@ -45,8 +45,8 @@ typedef struct tnm_tree {
   bool plain;       /* the value is a scalar without quotes */
   bool one_line;    /* the value is a scalar that begins and ends on one line */
   const char *text; /* content of a scalar */
-  tnm_pos pos; /* position of the value in the file; of a text in quotes, the
-                  position of the text between the quotes */
+  tnm_pos pos; /* position of the value in the file; for a text in quotes, of
+                  the text between the quotes */
   const char *key;
   tnm_pos key_pos;
   struct tnm_tree *first;
@@ -133,13 +133,14 @@ bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
 void tnm_schema_required(tnm_diags *diags, const tnm_schema *schema,
                          const tnm_tree *value);
 /* Checks the keys of a mapping, the forms of their values, and that all
- * required keys exist. */
+ * required keys exist. Returns false if `value` is no mapping. */
 bool tnm_schema_check(tnm_diags *diags, const tnm_schema *schema,
                       tnm_tree *value);
 
 /* ------------------------------------------------------------------ scalars */
 
-/* Reads a whole number from `min` to `max`; false after a message. */
+/* Reads a whole number from `min` to `max`. This function and the others with
+ * the result bool in this part return false after a message. */
 bool tnm_read_int(tnm_diags *diags, const tnm_tree *node, int64_t min,
                   int64_t max, int64_t *out);
 bool tnm_read_u32(tnm_diags *diags, const tnm_tree *node, uint32_t min,
@@ -154,7 +155,8 @@ int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
 bool tnm_read_dtype(tnm_diags *diags, const tnm_tree *node, tn_dtype *out);
 /* Reads a set of type names from a list. */
 bool tnm_read_dtypes(tnm_diags *diags, const tnm_tree *list, uint64_t *out);
-/* Checks for a scalar with a value; reports everything else. */
+/* Checks that a node is a scalar and not empty. `what` describes the expected
+ * value for messages ("a device"). */
 bool tnm_check_scalar(tnm_diags *diags, const tnm_tree *node, const char *what);
 /* Checks a lower-case name that users write and that C code contains. `what`
  * describes the named thing for messages ("an operator"). */
@@ -165,10 +167,11 @@ bool tnm_read_member_name(tnm_diags *diags, const tnm_tree *node,
                           const char *what);
 /* Checks the name of a function or type of the author's C code. */
 bool tnm_read_symbol(tnm_diags *diags, const tnm_tree *node);
-/* Checks for a one-line scalar, as expressions require. */
+/* Checks that a node is a scalar on one line, as expressions must be. */
 bool tnm_read_line(tnm_diags *diags, const tnm_tree *node);
 
-/* Parses an integer as users write it; false for any other text. */
+/* Parse an integer or a floating-point number as users write it. Return false
+ * for any other text. */
 bool tnm_parse_int(const char *text, int64_t *out);
 bool tnm_parse_double(const char *text, double *out);
 /* Returns the form that a text should have had, for messages about a text that
@@ -207,10 +210,10 @@ typedef struct tnm_reader {
   tn__vec calls;     /* tnm_call *, the calls in graphs of gradients */
   bool whole;        /* the reader has read all files of the plugin */
   const char
-      *plugin_file; /* path of the plugin.yaml in the folder of the one file
-                       that is read, until `siblings` is read from it */
-  const tn_plugin *siblings; /* tables of the plugin of that plugin.yaml, read
-                                at the first use; or NULL */
+      *plugin_file; /* if only one manifest is read: path of the plugin.yaml
+                       beside it; NULL after `siblings` has been read */
+  const tn_plugin *siblings; /* tables of the plugin that `plugin_file`
+                                describes; NULL before they are needed */
 } tnm_reader;
 
 /* One parameter of a call in the graph of a gradient. */
@@ -223,8 +226,8 @@ typedef struct tnm_call_param {
 
 typedef struct tnm_call {
   const char *plugin;
-  const char *op; /* without the plugin's name */
-  tnm_pos pos;    /* position of that name */
+  const char *op; /* name of the operator, without the plugin's name */
+  tnm_pos pos;    /* position of the operator's name */
   int64_t interface;
   uint32_t n_in;
   tnm_call_param *params;
@@ -262,16 +265,15 @@ typedef struct tnm_lower {
   tnm_reader *reader;
   tn__arena *arena;
   tnm_diags *diags;
-  const tnm_tree *doc;     /* mapping of the operator; of a member of a family,
-                              the member's mapping together with the shared keys
-                              */
+  const tnm_tree *doc;     /* mapping of the operator; for a member of a family,
+                              with the shared keys */
   const char *target_name; /* name of the operator of the kernels,
                               "nn.convolution@1" */
   tn_op *op;
   tn_gradient *gradient; /* the gradient of op */
   tnm_operator *out;
   tn_field **params;
-  tnm_operands operands[3]; /* by TN_OPERAND_* */
+  tnm_operands operands[3]; /* index: TN_OPERAND_* */
   /* The flags below prevent messages about the consequences of a mistake that
    * was already reported. */
   bool incomplete; /* a parameter or operand was dropped */
@@ -425,7 +427,8 @@ uint64_t tnm_float_types(uint64_t allowed);
 /* A plugin from `--with`, or some of its operators. */
 typedef struct tnm_with_plugin {
   const tn_plugin *plugin;
-  const tnm_operator **operators; /* described in manifests */
+  const tnm_operator **operators; /* operators that manifests describe; none if
+                                     the plugin is built */
   size_t n_operators;
   bool whole; /* the reader has read all files of the plugin */
 } tnm_with_plugin;

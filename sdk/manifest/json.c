@@ -11,6 +11,7 @@
 static void write_struct(tn__buf *out, const tnm_table *table,
                          const void *object);
 
+/* Writes a set of flags as a list of their names. */
 static void write_flag_names(tn__buf *out, const tnm_member *m, uint64_t set) {
   const char *comma = "";
   tn__buf_add(out, "[");
@@ -23,12 +24,13 @@ static void write_flag_names(tn__buf *out, const tnm_member *m, uint64_t set) {
   tn__buf_add(out, "]");
 }
 
+/* Writes a set of element types as a list of their names. */
 static void write_dtypes(tn__buf *out, uint64_t set) {
   const tnm_member m = {.names = tn__dtype_names, .n_names = TN__N_DTYPES};
   write_flag_names(out, &m, set);
 }
 
-/* JSON has no infinities; they are written as text. */
+/* Writes a number. JSON has no infinities, so they are written as text. */
 static void write_f64(tn__buf *out, uint64_t raw) {
   double value;
   memcpy(&value, &raw, sizeof value);
@@ -38,6 +40,7 @@ static void write_f64(tn__buf *out, uint64_t raw) {
   tn__buf_add(out, "%s", quote);
 }
 
+/* Writes a scalar member as a JSON value. */
 static void write_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
   switch (m->form) {
     case TNM_I32:
@@ -67,6 +70,7 @@ static void write_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
     tn__buf_add(out, "%" PRIu64, raw);
 }
 
+/* Writes element i of an array member as a JSON value. */
 static void write_element(tn__buf *out, const tnm_member *m, const void *array,
                           size_t i) {
   switch (m->form) {
@@ -84,6 +88,7 @@ static void write_element(tn__buf *out, const tnm_member *m, const void *array,
   }
 }
 
+/* Writes an array member with n elements as a JSON list. */
 static void write_array(tn__buf *out, const tnm_member *m, const void *array,
                         uint32_t n) {
   tn__buf_add(out, "[");
@@ -94,6 +99,7 @@ static void write_array(tn__buf *out, const tnm_member *m, const void *array,
   tn__buf_add(out, "]");
 }
 
+/* Writes one member of the struct `object` as `"name": value`. */
 static void write_member(tn__buf *out, const tnm_table *table,
                          const void *object, const tnm_member *m) {
   if (m->form <= TNM_F64) {
@@ -111,6 +117,7 @@ static void write_member(tn__buf *out, const tnm_table *table,
     tn__buf_add(out, "null");
 }
 
+/* Writes the struct `object` as a JSON object. */
 static void write_struct(tn__buf *out, const tnm_table *table,
                          const void *object) {
   tn__buf_add(out, "{");

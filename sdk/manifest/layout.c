@@ -101,7 +101,8 @@ static void write_map(tnm_layout *l, const tnm_syntax *node, size_t indent,
 }
 
 /* Writes all comments that belong above the first line of a list item: those of
- * the item, then those of the first entry of its block. */
+ * the item, then those of the first entry of its block. *first is true before
+ * the first line of the list, and false after any comment. */
 static void write_item_comments(tnm_layout *l, const tnm_syntax *node,
                                 size_t indent, const tnm_schema *schema,
                                 bool *first) {
@@ -116,6 +117,7 @@ static void write_item_comments(tnm_layout *l, const tnm_syntax *node,
     write_comments_above_dash(l, children[0], indent, first);
 }
 
+/* Writes one item of a list, with its dash. */
 static void write_item(tnm_layout *l, const tnm_syntax *node, size_t indent,
                        const tnm_schema *schema) {
   tn__buf_bytes(l->out, "- ", 2);
@@ -134,6 +136,7 @@ static void write_item(tnm_layout *l, const tnm_syntax *node, size_t indent,
   write_block(l, node, indent + TNM_INDENT, schema);
 }
 
+/* Writes the items of a list as a block. */
 static void write_list(tnm_layout *l, const tnm_syntax *node, size_t indent,
                        const tnm_schema *schema) {
   bool first = true;
@@ -147,6 +150,7 @@ static void write_list(tnm_layout *l, const tnm_syntax *node, size_t indent,
   }
 }
 
+/* Writes a list or mapping as a block. */
 static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
                         const tnm_schema *schema) {
   if (node->kind == TNM_MAP)
@@ -158,6 +162,7 @@ static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
 
 /* ---------------------------------------------------------------- documents */
 
+/* Writes one document of the manifest, with its comments. */
 static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   const tnm_syntax *root = page->root;
   const tnm_schema *schema = tnm_schema_document(root);
@@ -182,7 +187,8 @@ static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   write_comments(l, root->tail, 0, false);
 }
 
-/* Fails because a manifest has keys that follow `?` or have several lines. */
+/* Reports that a manifest has keys that follow `?` or have several lines.
+ * Returns the failure. */
 static tn_code refuse_keys(const char *name) {
   return tn__fail(TN_UNSUPPORTED,
                   "%s: a key after `?`, or of several lines, is not formatted; "
@@ -190,6 +196,7 @@ static tn_code refuse_keys(const char *name) {
                   name);
 }
 
+/* Writes all documents of a manifest in the standard layout. */
 static tn_code write_pages(tn__arena *arena, const tnm_text *text,
                            tn__buf *out) {
   tnm_layout l = {.arena = arena, .text = text->text, .n = text->n, .out = out};
@@ -208,6 +215,7 @@ static tn_code write_pages(tn__arena *arena, const tnm_text *text,
 
 static bool is_same_tree(const tnm_tree *a, const tnm_tree *b);
 
+/* Tests whether `b` has the entries of `a`, in any order. */
 static bool is_same_map(const tnm_tree *a, const tnm_tree *b) {
   for (const tnm_tree *c = a->first; c != NULL; c = c->next) {
     const tnm_tree *other = tnm_tree_get(b, c->key);
@@ -216,6 +224,7 @@ static bool is_same_map(const tnm_tree *a, const tnm_tree *b) {
   return true;
 }
 
+/* Tests whether two lists have the same items. */
 static bool is_same_list(const tnm_tree *a, const tnm_tree *b) {
   const tnm_tree *d = b->first;
   for (const tnm_tree *c = a->first; c != NULL; c = c->next, d = d->next)
@@ -232,6 +241,8 @@ static bool is_same_tree(const tnm_tree *a, const tnm_tree *b) {
   return a->kind == TNM_MAP ? is_same_map(a, b) : is_same_list(a, b);
 }
 
+/* Tests whether the formatted text has the documents of the original. `name`
+ * is for messages. */
 static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
                          const tnm_tree *before, const tn__buf *after) {
   tnm_tree *tree;

@@ -8,6 +8,7 @@
 
 /* --------------------------------------------------------------- the output */
 
+/* Returns the number of characters in n bytes of text. */
 static size_t count_columns(const char *text, size_t n) {
   size_t width = 0;
   for (size_t i = 0; i < n; ++i)
@@ -60,6 +61,8 @@ typedef struct line_reader {
   size_t end;
 } line_reader;
 
+/* Moves to the next line, without the blanks around it. Returns false after
+ * the last line. */
 static bool read_next_line(line_reader *p) {
   if (p->at > p->stop) return false;
   size_t eol = p->at;
@@ -73,11 +76,13 @@ static bool read_next_line(line_reader *p) {
   return true;
 }
 
+/* Returns a reader of the lines of a scalar, before the first line. */
 static line_reader make_line_reader(const tnm_layout *l,
                                     const tnm_syntax *node) {
   return (line_reader){.text = l->text, .at = node->begin, .stop = node->end};
 }
 
+/* Tests whether a scalar is on one line of the manifest. */
 static bool is_one_line(const tnm_layout *l, const tnm_syntax *node) {
   return memchr(l->text + node->begin, '\n', node->end - node->begin) == NULL;
 }
@@ -117,6 +122,7 @@ static void write_prose(tnm_layout *l, const line_reader *p, bool continues) {
   }
 }
 
+/* Writes the lines of a scalar as one line. */
 static void write_joined_lines(tnm_layout *l, const tnm_syntax *node) {
   line_reader p = make_line_reader(l, node);
   for (bool first = true; read_next_line(&p); first = false) {
@@ -148,6 +154,7 @@ static size_t read_indent(const tnm_layout *l, const tnm_syntax *node,
   return 0;
 }
 
+/* Returns the number of blanks before the first line with text in [at, end). */
 static size_t find_text_indent(const tnm_layout *l, size_t at, size_t end) {
   while (at < end) {
     size_t blank = 0;
@@ -252,8 +259,8 @@ static bool write_on_one_line(tnm_layout *l, const tnm_syntax *node,
   return fine;
 }
 
-/* Number of columns of a value that is written on one line; SIZE_MAX if it
- * cannot be on one line. */
+/* Returns the number of columns of a value that is written on one line;
+ * SIZE_MAX if it cannot be on one line. */
 static size_t measure_one_line(const tnm_layout *l, const tnm_syntax *node,
                                const tnm_schema *schema) {
   tn__buf buf;
@@ -267,12 +274,14 @@ static size_t measure_one_line(const tnm_layout *l, const tnm_syntax *node,
   return width;
 }
 
+/* Tests whether a value that begins in `column` fits the line. */
 static bool fits_line(const tnm_layout *l, const tnm_syntax *node,
                       const tnm_schema *schema, size_t column) {
   const size_t width = measure_one_line(l, node, schema);
   return width != SIZE_MAX && column + width <= TNM_MAX_LINE;
 }
 
+/* Tests whether a list or mapping contains a mapping, at any depth. */
 static bool contains_map(const tnm_syntax *node) {
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
     if (c->kind == TNM_MAP || contains_map(c)) return true;

@@ -7,20 +7,24 @@
 
 #include "expr.h"
 
-/* The manifest is UTF-8 in any locale, so <ctype.h> is not used. */
+/* Tests whether a character is a digit. <ctype.h> depends on the locale, but a
+ * manifest is always UTF-8. */
 static bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+/* Tests whether a character may be part of a name: a letter, a digit or `_`. */
 static bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          is_digit(c);
 }
 
+/* Tests whether a byte continues a UTF-8 character. */
 static bool is_continuation(char c) {
   return ((unsigned char)c & 0xc0u) == 0x80u;
 }
 
+/* Returns the number of digits at the start of a text. */
 static size_t count_digits(const char *at) {
   size_t n = 0;
   while (is_digit(at[n])) ++n;
@@ -50,6 +54,8 @@ static int read_number(const char *at, size_t *n) {
   return bad ? TNM_TOKEN_BAD_NUMBER : TNM_TOKEN_NUMBER;
 }
 
+/* Returns the operator at the start of a text, and sets *n to its length; 0 if
+ * there is none. */
 static char read_operator(const char *at, size_t *n) {
   static const struct {
     const char *text;
@@ -65,7 +71,7 @@ static char read_operator(const char *at, size_t *n) {
   return strchr("+-*/%^<>(),.", *at) ? *at : '\0';
 }
 
-/* One character, with all bytes of its code point. */
+/* Returns the number of bytes of the UTF-8 character at `at`. */
 static size_t count_character_bytes(const char *at) {
   size_t n = 1;
   while (is_continuation(at[n])) ++n;

@@ -100,8 +100,7 @@ static void report_unreadable_file(tnm_reader *reader, const char *path,
                       "`summary`, `license`, `operators: [FILE.yaml]`");
 }
 
-/* Reads the text of a manifest: the text that replaces the file, or the content
- * of the file. The caller frees *out. */
+/* Reads a manifest, or the text that replaces it. The caller frees *out. */
 static tn_code read_manifest(const tnm_reader *reader, const char *path,
                              char **out, size_t *n) {
   const tnm_text *text = reader->text;
@@ -115,8 +114,7 @@ static tn_code read_manifest(const tnm_reader *reader, const char *path,
   return TN_OK;
 }
 
-/* Reads the documents of one file. Returns false if no document can be lowered.
- */
+/* Reads the documents of one file. Returns false if none can be lowered. */
 static bool read_documents(tnm_reader *reader, const char *path,
                            const tnm_tree *named, tnm_tree **documents) {
   char *text;
@@ -151,13 +149,14 @@ static bool read_documents(tnm_reader *reader, const char *path,
 /* The contents of plugin.yaml, and the folder of the plugin. */
 typedef struct plugin_source {
   tnm_reader *reader;
-  const char *folder; /* "" or ends in '/' */
-  const char *only;   /* the one file to read, or NULL */
+  const char *folder; /* path of the folder: "", or ends in '/' */
+  const char *only;   /* name of the single manifest to read; NULL: all */
   tnm_tree *tree;
   tn_plugin *tables;
   bool unloadable;
 } plugin_source;
 
+/* Sets p->folder, and p->only for a single manifest. False: no memory. */
 static bool split_path(tnm_reader *reader, const char *path, plugin_source *p) {
   struct stat info;
   size_t n = strlen(path);
@@ -212,6 +211,7 @@ static void read_plugin_keys(plugin_source *p) {
   tnm_lower_dependencies(reader, tnm_tree_get(p->tree, "requires"), p->tables);
 }
 
+/* Reads plugin.yaml into p->tree. Returns false after a mistake. */
 static bool read_plugin_file(plugin_source *p) {
   tnm_reader *reader = p->reader;
   const char *path = tnm_format_text(reader->arena, "%splugin.yaml", p->folder);
@@ -245,6 +245,7 @@ static bool is_file_name(const char *text) {
          strspn(text, allowed) == n && strcmp(text + n - 5, ".yaml") == 0;
 }
 
+/* Checks one name of a manifest in plugin.yaml. False after a message. */
 static bool check_file_name(tnm_reader *reader, const tnm_tree *item) {
   if (!tnm_check_scalar(reader->diags, item, "the name of a file"))
     return false;
@@ -266,6 +267,7 @@ static void lower_documents(tnm_reader *reader, tnm_tree *documents,
     tnm_lower_document(reader, d, file);
 }
 
+/* Reads the manifest that one item of plugin.yaml names. */
 static void read_operators(plugin_source *p, const tnm_tree *item) {
   tnm_reader *reader = p->reader;
   const char *path =
@@ -302,8 +304,7 @@ static void read_listed_files(plugin_source *p) {
 
 /* ---------------------------------------------------- without a plugin.yaml */
 
-/* Sets up a plugin without plugin.yaml. It counts as release 1, and the values
- * of `since` have no upper limit. */
+/* Sets up a plugin without plugin.yaml: release 1, `since` without limit. */
 static void begin_plugin_without_file(plugin_source *p, const char *name) {
   p->tables = TNM_NEW(p->reader->arena, tn_plugin, 1);
   p->reader->name = name;
@@ -311,7 +312,7 @@ static void begin_plugin_without_file(plugin_source *p, const char *name) {
   if (p->tables != NULL) init_tables(p, name);
 }
 
-/* The name of the folder that contains a file. */
+/* Returns the name of the folder that contains a file. */
 static const char *find_folder_name(const plugin_source *p, const char *path) {
   const tnm_reader *reader = p->reader;
   char real[PATH_MAX];
@@ -343,8 +344,7 @@ static void report_folder_name(const plugin_source *p, uint32_t file,
                     "put a plugin.yaml beside this file that names the plugin");
 }
 
-/* Reads one operator file without a plugin.yaml. The name of its folder is the
- * name of the plugin. */
+/* Reads a lone operator file; the plugin gets the name of the folder. */
 static void read_file_without_plugin(plugin_source *p, const char *path) {
   tnm_tree *documents;
   const char *name = find_folder_name(p, path);
@@ -404,6 +404,7 @@ static bool is_generated(const tnm_reader *reader) {
   return true;
 }
 
+/* Lists operators, kernels and targets in the tables. False: no memory. */
 static bool fill_tables(plugin_source *p) {
   const tnm_reader *reader = p->reader;
   tn_plugin *t = p->tables;
@@ -455,6 +456,8 @@ static bool is_file_missing(const plugin_source *p, const char *path) {
   return reader->env->os->stat(path, &info) != 0 && errno == ENOENT;
 }
 
+/* Reads the manifests at `path`, or a text if it is NULL. False after a
+ * message. */
 static bool read_operators_from(plugin_source *p, const char *path) {
   if (path == NULL) {
     read_text(p);
@@ -514,7 +517,7 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
 
 /* ------------------------------------------------------------------- result */
 
-/* The hash of the encoded tables ties note and descriptor together. */
+/* Computes the hash that ties note and descriptor. False: no memory. */
 static bool set_manifest_hash(const tn__env *env, tn_plugin *tables) {
   tn__buf buf;
   tn__buf_init(&buf, env);
@@ -525,6 +528,7 @@ static bool set_manifest_hash(const tn__env *env, tn_plugin *tables) {
   return ok;
 }
 
+/* Copies the lists of operators and files to *out. False: no memory. */
 static bool copy_lists(tnm_plugin *out, const tnm_reader *reader) {
   tnm_operator *operators =
       TNM_NEW(&out->arena, tnm_operator, reader->operators.n);
@@ -540,7 +544,7 @@ static bool copy_lists(tnm_plugin *out, const tnm_reader *reader) {
   return true;
 }
 
-/* False after a mistake or when memory ran out. */
+/* Reads a plugin into *out. False after a mistake or when memory ran out. */
 static bool read_plugin_into(tnm_plugin *out, tnm_reader *reader,
                              const char *path) {
   tn_plugin *tables = tnm_read_tables(reader, path);

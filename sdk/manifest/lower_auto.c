@@ -6,6 +6,8 @@
 
 #include "front.h"
 
+/* Reports a part of a formula that has no derivative, or a derivative of 0;
+ * `what` is the kind of obstacle (TNM_*). */
 static void report_obstacle(void *ctx, const tnm_expr *at, int what) {
   tnm_lower *lower = ctx;
   const bool call = at->kind == TNM_CALL;
@@ -52,6 +54,7 @@ static bool check_forward(tnm_lower *lower, const tnm_tree *at) {
   return false;
 }
 
+/* Reports that a derived gradient would be too long. */
 static void report_long_formula(tnm_lower *lower, const tnm_tree *at) {
   tnm_diag_spec spec = {"E0037", at->pos, "longer than a formula may be"};
   size_t id =
@@ -84,6 +87,7 @@ static void report_underivable(tnm_lower *lower, const tnm_tree *at,
   }
 }
 
+/* Returns a formula as text; NULL if memory ran out. */
 static const char *print_formula(tnm_lower *lower, const tnm_expr *expr) {
   tn__buf buf;
   tn__buf_init(&buf, lower->arena->env);
@@ -95,6 +99,8 @@ static const char *print_formula(tnm_lower *lower, const tnm_expr *expr) {
   return text;
 }
 
+/* Derives out[i], the gradient of each input, from the formulas of the
+ * outputs. Returns false after a message or if memory ran out. */
 static bool derive_gradients(tnm_lower *lower, const tnm_tree *at,
                              tn_input_gradient **all, const tnm_expr **out) {
   const tn_op *op = lower->op;
@@ -121,6 +127,7 @@ static bool derive_gradients(tnm_lower *lower, const tnm_tree *at,
   return status == TNM_DERIVED;
 }
 
+/* Tests whether a derived gradient is the constant 0. */
 static bool is_zero(const tnm_expr *e) {
   return e->kind == TNM_NUMBER && e->number == 0;
 }

@@ -14,6 +14,8 @@ static tnm_diags *get_diags(const tnm_bind *b) {
 
 /* ------------------------------------------------------------- the document */
 
+/* Reports a part of the manifest that needs compiled code, `what`, which an
+ * operator with a binding cannot have. */
 static void report_excluded(const tnm_bind *b, tnm_pos pos, const char *what,
                             const char *help) {
   tnm_diag_spec spec = {"E0085", pos, "this is code"};
@@ -26,11 +28,13 @@ static void report_excluded(const tnm_bind *b, tnm_pos pos, const char *what,
   tnm_diag_add_help(get_diags(b), id, "%s", help);
 }
 
+/* Reports a key that an operator with a binding cannot have. */
 static void report_excluded_key(const tnm_bind *b, const tnm_tree *other,
                                 const char *help) {
   report_excluded(b, other->key_pos, other->key, help);
 }
 
+/* Reports a function of the author that infers shapes. */
 static void refuse_shape_hook(const tnm_bind *b) {
   for (uint32_t list = 0; list < 3; ++list) {
     const tnm_operands *operands = &b->lower->operands[list];
@@ -57,6 +61,7 @@ static void refuse_gradient(const tnm_bind *b, const tnm_tree *gradient) {
     report_excluded(b, gradient->pos, "gradient: auto", help);
 }
 
+/* Reports formulas, kernels and functions of the author. */
 static void refuse_own_code(const tnm_bind *b) {
   static const char *const code[] = {"forward", "kernels"};
   for (size_t i = 0; i < 2; ++i) {
@@ -70,6 +75,8 @@ static void refuse_own_code(const tnm_bind *b) {
 
 /* ----------------------------------------------------------------- operands */
 
+/* Reports operand i of a list (TN_OPERAND_*) that a binding cannot pass, with
+ * the reason `why`. */
 static void report_bad_operand(const tnm_bind *b, uint32_t list, uint32_t i,
                                const char *why, const char *help) {
   const tnm_operands *operands = &b->lower->operands[list];
@@ -81,6 +88,7 @@ static void report_bad_operand(const tnm_bind *b, uint32_t list, uint32_t i,
   tnm_diag_add_help(get_diags(b), id, "%s", help);
 }
 
+/* Checks that a binding can pass operand i of a list (TN_OPERAND_*). */
 static void check_bound_operand(const tnm_bind *b, uint32_t list, uint32_t i) {
   const tn_arg *arg = b->lower->operands[list].v[i];
   const bool result = list == TN_OPERAND_OUT &&
@@ -113,6 +121,7 @@ static bool is_library(const char *text) {
          strchr(text, '/') == NULL;
 }
 
+/* Adds one name of a library to `libraries`. Returns false after a message. */
 static bool read_library(tnm_bind *b, const tnm_tree *node,
                          const char **libraries) {
   if (!tnm_check_scalar(get_diags(b), node, "the name of a library"))
@@ -152,6 +161,7 @@ static void read_libraries(tnm_bind *b) {
     read_library(b, n, libraries);
 }
 
+/* Tests whether a text can be the name of a function in a library. */
 static bool is_symbol(const char *text) {
   const char *first = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
   const char *rest =
@@ -182,6 +192,8 @@ static bool may_run_together(const tnm_bind *b) {
 
 /* ------------------------------------------------------------------ results */
 
+/* Reads `ok`: the function returns a status of this C type, and `ok` is the
+ * value for success. */
 static void read_status(tnm_bind *b, const tnm_tree *ok,
                         const tnm_c_type *type) {
   const tnm_range range = tnm_c_range(type->c);
@@ -196,6 +208,7 @@ static void read_status(tnm_bind *b, const tnm_tree *ok,
                     "write `c: int32`, or `to: ...` for a value");
 }
 
+/* Reads `to`: the function's result is the only element of this output. */
 static void read_result_output(tnm_bind *b, const tnm_tree *c,
                                const tnm_tree *to, const tnm_c_type *type) {
   const tnm_operands *outputs = &b->lower->operands[TN_OPERAND_OUT];
@@ -213,7 +226,7 @@ static void read_result_output(tnm_bind *b, const tnm_tree *c,
   tnm_suggest_word(get_diags(b), id, to->text, outputs->names, outputs->n);
 }
 
-/* `{c: int32, ok: 0}` or `{c: float, to: out}`. */
+/* Reads the mapping `returns`: `{c: int32, ok: 0}` or `{c: float, to: out}`. */
 static void read_result(tnm_bind *b, tnm_tree *map) {
   tnm_c_type type;
   if (!tnm_schema_check(get_diags(b), &tnm_schema_result, map)) return;
@@ -242,6 +255,7 @@ static void read_result(tnm_bind *b, tnm_tree *map) {
   }
 }
 
+/* Reads `returns`: the C type and the meaning of the function's result. */
 static void read_returns(tnm_bind *b) {
   tnm_tree *value = tnm_tree_get(b->map, "returns");
   b->out->returns = TNM_C_VOID;
@@ -263,6 +277,8 @@ static void read_returns(tnm_bind *b) {
 
 /* ---------------------------------------------------------------- arguments */
 
+/* Prepares the shape program of the arguments: it knows all dimensions and
+ * packs of the operator. Returns false if memory ran out. */
 static bool init_program(tnm_bind *b) {
   const tnm_lower *lower = b->lower;
   tnm_program_init(&b->program, lower->arena, lower->diags, &lower->scope);
@@ -281,6 +297,7 @@ static bool init_program(tnm_bind *b) {
   return ok;
 }
 
+/* Reads `args`: the arguments of the function in order. */
 static void read_args(tnm_bind *b) {
   const tnm_tree *list = tnm_tree_get(b->map, "args");
   if (list == NULL) {
@@ -302,6 +319,8 @@ static void read_args(tnm_bind *b) {
   b->out->args = args;
 }
 
+/* Allocates the marks of passed operands and the sources of dimensions.
+ * Returns false if memory ran out. */
 static bool alloc_marks(tnm_bind *b) {
   tn__arena *arena = b->lower->arena;
   const uint32_t n_dims = b->lower->op->n_dims;
@@ -328,6 +347,8 @@ static bool has_expected_output(const tnm_bind *b, const tnm_example *example) {
   return false;
 }
 
+/* Reports a binding without an example that has outputs: only calls can test
+ * the prototype. */
 static void check_examples(const tnm_bind *b) {
   const tnm_operator *out = b->lower->out;
   for (size_t i = 0; i < out->n_examples; ++i)
@@ -354,6 +375,8 @@ static const char *write_requirement(const tnm_bind *b) {
   return text;
 }
 
+/* Makes the table of the kernel that calls the function. `overlap`: two calls
+ * may run at the same time. */
 static void make_kernel(tnm_bind *b, bool overlap) {
   const tnm_lower *lower = b->lower;
   const tn_op *op = lower->op;

@@ -21,7 +21,8 @@ typedef struct tnm_bind {
   tnm_binding *out;
   tnm_program program; /* integer expressions of the arguments */
   tnm_bound_arg *dims; /* sources of the dimension variables */
-  bool *passed[3];     /* operands that the function gets, by TN_OPERAND_* */
+  bool *passed[3];     /* marks of the operands that the function gets; index:
+                          TN_OPERAND_* */
   bool mapped;         /* at least one argument is an element of the input of
                           `map` */
   bool has_invalid;    /* an argument or result is invalid, and was reported */

@@ -13,6 +13,7 @@
 /* With more operators, the help names only the nearest one. */
 enum { MOST_LISTED = 20 };
 
+/* Reports a mistake in a call of a gradient graph. Returns the message's id. */
 static size_t report_bad_call(tnm_reader *reader, tnm_pos pos,
                               const char *text) {
   tnm_diag_spec spec = {"E0075", pos, NULL};
@@ -29,6 +30,7 @@ typedef struct known_operators {
   bool all;
 } known_operators;
 
+/* Tests whether the list has an operator with this name and interface. */
 static bool has_operator(const known_operators *ops, const tn_op *op) {
   for (size_t i = 0; i < ops->n; ++i)
     if (ops->v[i]->interface == op->interface &&
@@ -37,12 +39,15 @@ static bool has_operator(const known_operators *ops, const tn_op *op) {
   return false;
 }
 
+/* Appends the operators of a plugin that are not in the list yet. */
 static void add_tables(known_operators *to, const tn_plugin *plugin) {
   for (uint32_t k = 0; k < plugin->n_operators; ++k)
     if (!has_operator(to, plugin->operators[k]))
       to->v[to->n++] = plugin->operators[k];
 }
 
+/* Lists the operators of the plugin that is read. Returns false if memory ran
+ * out. */
 static bool add_own_operators(tnm_reader *reader, known_operators *out) {
   const tn_plugin *siblings = tnm_read_siblings(reader);
   const size_t n = siblings != NULL ? siblings->n_operators : 0;
@@ -56,8 +61,9 @@ static bool add_own_operators(tnm_reader *reader, known_operators *out) {
   return out->v != NULL;
 }
 
-/* Lists the operators of a plugin. Several files may describe the plugin, and
- * some operators may occur several times. */
+/* Lists the operators of another plugin, from `--with`. Several files may
+ * describe the plugin, and some operators may occur several times. Returns
+ * false if no file describes it, or if memory ran out. */
 static bool collect_operators(tnm_reader *reader, const char *plugin,
                               known_operators *out) {
   const tn__vec *targets = tnm_list_with(reader);
@@ -101,6 +107,7 @@ static void report_unknown_operator(tnm_reader *reader, const tnm_call *call,
   tnm_names_add_help(&names, reader->diags, id, call->op);
 }
 
+/* Reports a call of an interface that the operator does not have. */
 static void report_wrong_interface(tnm_reader *reader, const tnm_call *call,
                                    const tn_op *op) {
   const size_t id = report_bad_call(
@@ -151,6 +158,7 @@ const tn_op *tnm_find_called(tnm_reader *reader, const char *name) {
 
 /* --------------------------------------------------------------- its inputs */
 
+/* Adds a note to message `id`: the inputs of the operator. */
 static void add_inputs_note(tnm_reader *reader, size_t id, const tn_op *op) {
   tnm_names names = {.arena = reader->arena};
   for (uint32_t i = 0; i < op->n_inputs; ++i)
@@ -158,6 +166,7 @@ static void add_inputs_note(tnm_reader *reader, size_t id, const tn_op *op) {
   tnm_names_add_note(&names, reader->diags, id, "its inputs");
 }
 
+/* Checks the number of inputs of a call in a gradient graph. */
 static void check_inputs(tnm_reader *reader, const tnm_call *call,
                          const tn_op *op) {
   uint32_t least = 0, most = op->n_inputs;
@@ -246,6 +255,7 @@ static void check_passed_once(tnm_reader *reader, const tnm_call *call,
   }
 }
 
+/* Reports required parameters that a call leaves out. */
 static void check_missing_params(tnm_reader *reader, const tnm_call *call,
                                  const tn_op *op) {
   for (uint32_t i = 0; i < op->n_params; ++i) {
@@ -264,6 +274,7 @@ static void check_missing_params(tnm_reader *reader, const tnm_call *call,
   }
 }
 
+/* Checks the names and values of a call's parameters. */
 static void check_params(tnm_reader *reader, const tnm_call *call,
                          const tn_op *op) {
   for (const tnm_call_param *p = call->params; p != NULL; p = p->next) {

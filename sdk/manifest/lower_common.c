@@ -70,6 +70,8 @@ const char *tnm_kernel_stem(const tnm_lower *lower) {
 
 /* ---------------------------------------------------------------- lifecycle */
 
+/* Checks that a release `number` of the plugin is not in the future, and at
+ * least `least`. */
 static void check_release(const tnm_reader *reader, const tnm_tree *value,
                           uint32_t number, uint32_t least) {
   tnm_diag_spec spec = {"E0018", value->pos, NULL};
@@ -86,6 +88,8 @@ static void check_release(const tnm_reader *reader, const tnm_tree *value,
   }
 }
 
+/* Reads `deprecated`: the release, and the operator or parameter to use in its
+ * place. */
 static void read_deprecated(const tnm_reader *reader, tnm_tree *value,
                             tnm_life *life) {
   if (!tnm_schema_check(reader->diags, &tnm_schema_deprecated, value)) return;

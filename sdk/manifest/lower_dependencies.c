@@ -6,7 +6,8 @@
 
 #include "front.h"
 
-/* ">=2" */
+/* Parses a rule like ">=2", the least release of another plugin. Returns false
+ * for any other text. */
 static bool parse_least_release(const char *text, uint32_t *out) {
   int64_t value;
   if (strncmp(text, ">=", 2) != 0) return false;
@@ -17,6 +18,8 @@ static bool parse_least_release(const char *text, uint32_t *out) {
   return true;
 }
 
+/* Reads the least release of a required plugin. Returns false after a message.
+ */
 static bool read_least_release(tnm_reader *reader, const tnm_tree *entry,
                                uint32_t *out) {
   if (!tnm_check_scalar(reader->diags, entry, "a release such as \">=2\""))
@@ -30,8 +33,8 @@ static bool read_least_release(tnm_reader *reader, const tnm_tree *entry,
   return false;
 }
 
-/* Checks that the key of an entry is a valid name of a plugin. A message has
- * the position of the key. */
+/* Checks that the key of an entry is a valid name of another plugin. Returns
+ * false after a message, which has the position of the key. */
 static bool check_plugin_name(tnm_reader *reader, const tnm_tree *entry) {
   tnm_tree key = *entry;
   key.kind = TNM_SCALAR;

@@ -16,6 +16,8 @@ typedef struct example_reader {
 
 /* ------------------------------------------------------------- nested lists */
 
+/* Reports nested lists that are no tensor; `what` is the message. Returns
+ * false, for the caller to return. */
 static bool report_ragged_list(tnm_lower *lower, const tnm_tree *node,
                                const char *what) {
   tnm_diag_spec spec = {"E0062", node->pos, NULL};
@@ -25,7 +27,8 @@ static bool report_ragged_list(tnm_lower *lower, const tnm_tree *node,
   return false;
 }
 
-/* Measures the shape by the first items. */
+/* Measures the shape of nested lists by their first items. Returns false after
+ * a message if there are too many dimensions. */
 static bool measure_shape(tnm_lower *lower, const tnm_tree *node,
                           tnm_data *out) {
   const tnm_tree *at = node;
@@ -37,6 +40,8 @@ static bool measure_shape(tnm_lower *lower, const tnm_tree *node,
   return true;
 }
 
+/* Reads one element of an example; `true` is 1, `false` is 0. Returns false
+ * after a message. */
 static bool read_number(tnm_lower *lower, const tnm_tree *node, double *value) {
   if (node->kind == TNM_SCALAR && strcmp(node->text, "true") == 0)
     *value = 1;
@@ -47,6 +52,9 @@ static bool read_number(tnm_lower *lower, const tnm_tree *node, double *value) {
   return true;
 }
 
+/* Appends the numbers in `node`, at nesting level `depth`, to `values`.
+ * Returns false after a message if a list does not have the length that the
+ * shape demands. */
 static bool fill_values(tnm_lower *lower, const tnm_tree *node, int32_t depth,
                         tnm_data *out, double *values) {
   if (depth == out->ndim) {
@@ -66,6 +74,8 @@ static bool fill_values(tnm_lower *lower, const tnm_tree *node, int32_t depth,
   return ok;
 }
 
+/* Reads the shape and the elements of a tensor from nested lists. Returns
+ * false after a message or if memory ran out. */
 static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
   *out = (tnm_data){.pos = node->pos};
   if (node->kind == TNM_MAP)
@@ -134,6 +144,8 @@ static size_t read_operand(const example_reader *s, const tnm_tree *entry,
   return n;
 }
 
+/* Tests whether a key of an example is one of the schema, and no operand's
+ * name. */
 static bool is_example_key(const char *key) {
   for (const tnm_key *k = tnm_schema_example.keys; k->name != NULL; ++k) {
     if (strcmp(k->name, key) == 0) return true;
@@ -141,7 +153,7 @@ static bool is_example_key(const char *key) {
   return false;
 }
 
-/* An upper bound of the items in a mapping. */
+/* Returns an upper bound of the number of items in a mapping. */
 static size_t count_items(const tnm_tree *map) {
   size_t n = map->n;
   for (const tnm_tree *e = map->first; e != NULL; e = e->next)
@@ -149,6 +161,8 @@ static size_t count_items(const tnm_tree *map) {
   return n;
 }
 
+/* Reads the values of all operands in an example. Returns the items, and sets
+ * *n to their number. */
 static const tnm_example_item *read_operands(const example_reader *s,
                                              const tnm_tree *map, size_t *n) {
   tnm_example_item *items =
@@ -165,6 +179,7 @@ static const tnm_example_item *read_operands(const example_reader *s,
   return items;
 }
 
+/* Reports required inputs that the example leaves out. */
 static void check_example_inputs(const example_reader *s) {
   const tnm_operands *inputs = &s->lower->operands[TN_OPERAND_IN];
   const tnm_tree *name = tnm_tree_get(s->node, "name");
@@ -186,6 +201,8 @@ typedef struct item_list {
   size_t n;
 } item_list;
 
+/* Returns the value of the operand `name` in an example; NULL if there is
+ * none. */
 static const tnm_data *find_data(const item_list *list, const char *name) {
   for (size_t i = 0; i < list->n; ++i)
     if (strcmp(list->v[i].name, name) == 0) return &list->v[i].data;
@@ -201,6 +218,8 @@ static bool has_same_values(const tnm_data *a, const tnm_data *b) {
   return true;
 }
 
+/* Reports an example in which output `view` does not have the elements of
+ * input `of`, although it is declared as a view of it. */
 static void check_view_values(const example_reader *s, const item_list *list,
                               const char *format, const char *view,
                               const char *of) {
@@ -285,6 +304,8 @@ static void read_params(const example_reader *s) {
 
 /* ----------------------------------------------------------------- examples */
 
+/* Reads the name of an example. Returns false after a message, or if the
+ * example has no name. */
 static bool read_name(const example_reader *s, tnm_unique *names) {
   const tnm_tree *name = tnm_tree_get(s->node, "name");
   if (name == NULL || !tnm_read_name(s->lower->diags, name, "an example") ||
@@ -294,6 +315,7 @@ static bool read_name(const example_reader *s, tnm_unique *names) {
   return true;
 }
 
+/* Reads the tolerances of an example. */
 static void read_tolerance(const example_reader *s) {
   const tnm_tree *tol = tnm_tree_get(s->node, "tol");
   if (tol == NULL || !tnm_read_double(s->lower->diags, tol, &s->out->tol) ||
@@ -317,7 +339,8 @@ static void read_example(const example_reader *s, tnm_unique *names) {
   check_example_views(s);
 }
 
-/* Reads a number above 0; 0 means "the default". */
+/* Reads the number of a key into *out, and reports numbers that are not above
+ * 0. After a mistake *out is 0, which means the default. */
 static void read_positive_number(tnm_lower *lower, const tnm_tree *map,
                                  const char *key, double *out) {
   const tnm_tree *node = tnm_tree_get(map, key);
@@ -329,6 +352,7 @@ static void read_positive_number(tnm_lower *lower, const tnm_tree *map,
   tnm_diag_add(lower->diags, &spec, "`%s` must be above 0", key);
 }
 
+/* Reads the settings of the numerical test of gradients. */
 static void read_gradcheck(tnm_lower *lower) {
   tnm_tree *map = tnm_tree_get(lower->doc, "gradcheck");
   if (map == NULL ||

@@ -48,6 +48,7 @@ static void report_meaningless_key(const field_reader *s, const tnm_tree *value,
   tnm_diag_add_help(s->diags, id, "%s", types_with_key);
 }
 
+/* Checks the name of an enum's value. Returns false after a message. */
 static bool read_enum_name(const field_reader *s, const tnm_tree *item) {
   if (!tnm_check_scalar(s->diags, item, "a name")) return false;
   const char *allowed =
@@ -139,7 +140,7 @@ static void read_limits(const field_reader *s) {
 
 /* --------------------------------------------------------------------- rank */
 
-/* Parses the length of a list, "2", "1..3" or "1..", into the bounds of f. */
+/* Parses a list's length, "2", "1..3" or "1.."; false for other text. */
 static bool parse_list_length(const char *text, tn_field *f) {
   const char *dots = strstr(text, "..");
   char first[24];
@@ -159,6 +160,7 @@ static bool parse_list_length(const char *text, tn_field *f) {
   return true;
 }
 
+/* Copies the bounds of the length of list `name`; false if there is none. */
 static bool find_length_field(const field_reader *s, const char *name) {
   for (uint32_t i = 0; i < s->n; ++i) {
     const tn_field *other = s->fields[i];
@@ -171,6 +173,7 @@ static bool find_length_field(const field_reader *s, const char *name) {
   return false;
 }
 
+/* Reads `rank`: the bounds of a list's length, or another list's name. */
 static void read_list_length(const field_reader *s) {
   const tnm_tree *value = tnm_tree_get(s->node, "rank");
   if (value == NULL) return;
@@ -201,13 +204,13 @@ typedef struct checked_value {
   bool item; /* the value is one item of a list */
 } checked_value;
 
-/* Tests whether a text is a word like `null` that means None in other
- * languages. */
+/* Tests whether a text is a word like `null`: None in other languages. */
 static bool means_none(const char *text) {
   return strcasecmp(text, "none") == 0 || strcasecmp(text, "null") == 0 ||
          strcasecmp(text, "nil") == 0 || strcmp(text, "~") == 0;
 }
 
+/* Reports a value that breaks a rule of its field. Returns the message's id. */
 static size_t report_bad_value(const checked_value *c, const char *rule) {
   tnm_diag_spec spec = {"E0020", c->node->pos, NULL};
   const bool optional = !c->item && (c->field->flags & TN_FIELD_OPTIONAL) != 0;
@@ -245,8 +248,7 @@ static const char *find_likely_type(const checked_value *c) {
   return truth ? "bool" : "string";
 }
 
-/* Reports a value that does not have the type of the field. `form` describes
- * the notation of the field's type. */
+/* Reports a value of the wrong type; `form` describes values of that type. */
 static void report_wrong_type(const checked_value *c, const char *rule,
                               const char *form) {
   const size_t id = report_bad_value(c, rule);
@@ -273,6 +275,7 @@ static void report_out_of_bounds(const checked_value *c, const char *rule) {
                     strstr(rule, "least") != NULL ? "min" : "max");
 }
 
+/* Checks an integer and its bounds. Returns false after a message. */
 static bool check_int(const checked_value *c) {
   const tn_field *f = c->field;
   int64_t value;
@@ -292,6 +295,7 @@ static bool check_int(const checked_value *c) {
   return false;
 }
 
+/* Checks a number and its bounds. Returns false after a message. */
 static bool check_float(const checked_value *c) {
   const tn_field *f = c->field;
   double value;
@@ -311,6 +315,7 @@ static bool check_float(const checked_value *c) {
   return false;
 }
 
+/* Checks the name of an enum's value. Returns false after a message. */
 static bool check_enum(const checked_value *c) {
   const tn_field *f = c->field;
   for (uint32_t i = 0; i < f->n_values; ++i) {
@@ -322,6 +327,7 @@ static bool check_enum(const checked_value *c) {
   return false;
 }
 
+/* Checks a boolean: true, false, 1 or 0. Returns false after a message. */
 static bool check_bool(const checked_value *c) {
   const char *text = c->node->text;
   if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0 ||
@@ -331,6 +337,7 @@ static bool check_bool(const checked_value *c) {
   return false;
 }
 
+/* Checks one value, or item of a list. Returns false after a message. */
 static bool check_scalar(const checked_value *c) {
   if (c->node->kind != TNM_SCALAR) {
     report_wrong_type(c, "a single value", "one value without brackets");
@@ -358,6 +365,7 @@ static bool check_scalar(const checked_value *c) {
   }
 }
 
+/* Checks a list: its length and its items. Returns false after a message. */
 static bool check_list(const checked_value *c) {
   const tn_field *f = c->field;
   size_t n = c->node->kind == TNM_LIST ? c->node->n : 1;
@@ -419,7 +427,7 @@ const char *tnm_value_text(tn__arena *arena, const tnm_tree *node) {
 
 /* ---------------------------------------------------------- default, layout */
 
-/* Number of values of a default: "[1, 2]" has 2, "1" has 1. */
+/* Returns the number of values of a default: "[1, 2]" has 2, "1" has 1. */
 static size_t count_default_values(const char *text) {
   size_t n = 1;
   if (strcmp(text, "[]") == 0) return 0;
@@ -427,8 +435,7 @@ static size_t count_default_values(const char *text) {
   return n;
 }
 
-/* Tests whether the lengths of two defaults fit together, if one list field has
- * the length of another one. */
+/* Tests whether two lists that must have the same length do so by default. */
 static bool has_fitting_default(const field_reader *s, const tnm_tree *value) {
   if (value->kind != TNM_LIST || s->field->rank_of == TN_NONE) return true;
   const tn_field *other = s->fields[s->field->rank_of];
@@ -525,6 +532,7 @@ static void read_lifecycle(const field_reader *s) {
                     life.since);
 }
 
+/* Reads `name` and `alias`. Returns false without a valid name. */
 static bool read_names(const field_reader *s, tnm_unique *names) {
   const tnm_tree *name = tnm_tree_get(s->node, "name");
   const tnm_tree *alias = tnm_tree_get(s->node, "alias");
@@ -538,8 +546,7 @@ static bool read_names(const field_reader *s, tnm_unique *names) {
   return true;
 }
 
-/* Reads the type of a field. A field with an invalid type counts as a float, so
- * that expressions with its name do not cause further messages. */
+/* Reads the type of a field; false after a mistake: it then counts as float. */
 static bool read_type(const field_reader *s) {
   const tnm_tree *type = tnm_tree_get(s->node, "type");
   int found = type == NULL ? -1

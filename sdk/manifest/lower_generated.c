@@ -7,7 +7,9 @@
 #include "front.h"
 #include "tenon/draft/registers.h"
 
-/* Reports the reason that prevents a kernel, at the key of the formula. */
+/* Reports that opgen can generate no kernel from a formula, because operand
+ * `name` has the property `why`. The message has the position of the YAML key
+ * `at`. Returns false, for the caller to return. */
 static bool refuse_formula(tnm_lower *lower, const tnm_tree *at,
                            const char *name, const char *why,
                            const char *help) {
@@ -27,12 +29,15 @@ static const char *find_alternative(const tnm_tree *at) {
          "`backward: FUNCTION` in every kernel";
 }
 
+/* Tests whether u64 is among the types that an operand may have. */
 static bool may_be_u64(const tn_op *op, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return false; /* decided by each call */
   if (arg->dtype_var == TN_NONE) return arg->dtype == TN_U64;
   return (op->dtype_vars[arg->dtype_var]->allowed & TN_BIT_U64) != 0;
 }
 
+/* Checks that generated loops support the kind of an operand. Returns false
+ * after a message. */
 static bool check_formula_operand(tnm_lower *lower, const tnm_tree *at,
                                   const tn_arg *arg) {
   uint32_t odd =
@@ -56,6 +61,8 @@ static bool check_formula_operand(tnm_lower *lower, const tnm_tree *at,
   return true;
 }
 
+/* Checks that generated loops support the kinds of all operands. Returns false
+ * after a message. */
 static bool check_formula_operands(tnm_lower *lower, const tnm_tree *at) {
   const tn_op *op = lower->op;
   if (op->n_aux > 0)
@@ -97,6 +104,8 @@ static const char *find_common_shape_name(const tnm_lower *lower) {
   return out->name;
 }
 
+/* Checks that an operand has the shape of the first output, over which the
+ * loop runs. Returns false after a message. */
 static bool check_loop_shape(tnm_lower *lower, const tnm_tree *at,
                              const tn_arg *arg) {
   if (tnm_has_same_shape(lower, arg, lower->op->outputs[0])) return true;
@@ -114,8 +123,8 @@ static bool check_loop_shape(tnm_lower *lower, const tnm_tree *at,
                         help != NULL ? help : "");
 }
 
-/* Returns the name of the first input that is not broadcast; NULL if all are.
- */
+/* Returns the name of the first input that does not declare `shape:
+ * broadcast`; NULL if all inputs declare it. */
 static const char *find_unrepeated_input(const tn_op *op) {
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     if (op->inputs[i]->shape_kind != TN_SHAPE_BROADCAST)
@@ -123,8 +132,9 @@ static const char *find_unrepeated_input(const tn_op *op) {
   return NULL;
 }
 
-/* Checks that an output of a gradient of a broadcast has the shape of an input.
- * So the host can sum the output over the repeated axes. */
+/* Checks that an output of the gradient of a broadcast has the shape of an
+ * input, so that the host can sum the output over the repeated axes. Returns
+ * false after a message. */
 static bool check_summed_output(tnm_lower *lower, const tnm_tree *at,
                                 const tn_arg *arg) {
   const tn_op *op = lower->op;
@@ -144,7 +154,7 @@ static bool check_summed_output(tnm_lower *lower, const tnm_tree *at,
 
 /* Checks that the operands have shapes over which a formula can be computed.
  * Broadcast inputs are repeated to the shape of the loop, and the host sums
- * smaller outputs over the repeated axes. */
+ * smaller outputs over the repeated axes. Returns false after a message. */
 static bool check_shapes(tnm_lower *lower, const tnm_tree *at) {
   const tn_op *op = lower->op;
   const bool summed = tnm_is_summed(lower);
@@ -186,6 +196,8 @@ static const uint64_t *dtype_sets(tnm_lower *lower, uint32_t pass) {
   return sets;
 }
 
+/* Makes the table of a generated kernel for one pass (TN_PASS_*); `writes` are
+ * the supported requests (TN_WRITES_*). */
 static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
   const char *plugin = lower->reader->name;
   tn_kernel *kernel = TNM_NEW(lower->arena, tn_kernel, 1);
@@ -207,6 +219,8 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
   return kernel;
 }
 
+/* Makes the table of the kernel that opgen generates from the forward
+ * formulas. Returns false after a message if it can generate none. */
 static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
   if (!check_formula_operands(lower, at) || !check_shapes(lower, at))
     return false;
@@ -219,6 +233,8 @@ static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
   return true;
 }
 
+/* Makes the table of the kernel that opgen generates from the formulas of the
+ * gradient. */
 static void generate_backward(tnm_lower *lower, const tnm_tree *at) {
   if (!check_formula_operands(lower, at) || !check_shapes(lower, at)) return;
   const tn_gradient *gradient = lower->op->gradient;

@@ -18,6 +18,8 @@ void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
   tnm_suggest_word(lower->diags, id, name, known->names, known->n);
 }
 
+/* Reads the formula of one operand of a list (TN_OPERAND_*) into by_index, at
+ * the operand's index. */
 static void read_formula(tnm_lower *lower, const tnm_tree *entry, uint32_t list,
                          tnm_formula *by_index) {
   uint32_t index = tnm_find_operand(lower, list, entry->key);
@@ -51,7 +53,7 @@ static tnm_formula *read_formulas(tnm_lower *lower, const tnm_tree *map,
   return by_index;
 }
 
-/* Moves the valid formulas to the front. */
+/* Moves the valid formulas to the front of the array. Returns their number. */
 static size_t compact_formulas(tnm_formula *formulas, size_t n) {
   size_t kept = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -60,6 +62,7 @@ static size_t compact_formulas(tnm_formula *formulas, size_t n) {
   return kept;
 }
 
+/* Reports that output i has no formula in `map`. */
 static void report_no_formula(tnm_lower *lower, const tnm_tree *map,
                               uint32_t i) {
   const tnm_operands *outputs = &lower->operands[TN_OPERAND_OUT];
@@ -99,6 +102,8 @@ static void add_need(tn_need *needs, uint32_t *n, tn_need need) {
   needs[(*n)++] = need;
 }
 
+/* Finds the operand or output gradient that a name in `needs` means. Returns
+ * false if the name is unknown. */
 static bool find_need(const tnm_lower *lower, const char *name, tn_need *need) {
   bool grad = strncmp(name, "grad.", 5) == 0;
   uint32_t out =
@@ -111,6 +116,7 @@ static bool find_need(const tnm_lower *lower, const char *name, tn_need *need) {
   return need->index != TN_NONE;
 }
 
+/* Reports a name in `needs` that is no operand and no output gradient. */
 static void report_unknown_need(tnm_lower *lower, const tnm_tree *node) {
   const tnm_operands *in = &lower->operands[TN_OPERAND_IN];
   const tnm_operands *out = &lower->operands[TN_OPERAND_OUT];
@@ -150,6 +156,7 @@ static void read_need(tnm_lower *lower, const tnm_tree *node, tn_need *needs,
     report_unknown_need(lower, node);
 }
 
+/* Reads the operands that the gradient of one input reads. */
 static void read_needs(tnm_lower *lower, const tnm_tree *list,
                        tn_input_gradient *gradient) {
   if (list->kind != TNM_LIST) {
@@ -178,6 +185,7 @@ static void mark_needs(const tnm_expr *expr, bool *grads, bool *ins,
     mark_needs(expr->args[i], grads, ins, outs);
 }
 
+/* Appends the marked operands, of kind `what` (TN_NEED_*), to the needs. */
 static void add_marked_needs(tn_need *needs, uint32_t *n, uint32_t what,
                              const bool *marks, uint32_t n_marks) {
   for (uint32_t i = 0; i < n_marks; ++i) {
@@ -185,6 +193,8 @@ static void add_marked_needs(tn_need *needs, uint32_t *n, uint32_t what,
   }
 }
 
+/* Sets the needs of a gradient: the operands and output gradients that its
+ * formula names. */
 static void set_formula_needs(tnm_lower *lower, const tnm_expr *expr,
                               tn_input_gradient *gradient) {
   uint32_t n_in = lower->op->n_inputs;
@@ -204,6 +214,8 @@ static void set_formula_needs(tnm_lower *lower, const tnm_expr *expr,
 
 /* ------------------------------------------------------------ one per input */
 
+/* Makes the table of each input's gradient; inputs of integers and booleans
+ * are not differentiated. Returns NULL if memory ran out. */
 static tn_input_gradient **new_gradients(tnm_lower *lower) {
   uint32_t n = lower->op->n_inputs;
   tn_input_gradient **all = TNM_NEW(lower->arena, tn_input_gradient *, n);
@@ -219,6 +231,7 @@ static tn_input_gradient **new_gradients(tnm_lower *lower) {
   return all;
 }
 
+/* Reads `stop`: the inputs that are not differentiated. */
 static void read_stop(tnm_lower *lower, const tnm_tree *list,
                       tn_input_gradient **all) {
   for (const tnm_tree *node = list == NULL ? NULL : list->first; node != NULL;
@@ -241,6 +254,7 @@ static void print_keys(char *out, size_t size, const tnm_tree *map) {
   if (map->first == NULL) snprintf(out, size, "lists nothing");
 }
 
+/* Reports that `map` has no entry for the gradient of input i. */
 static void report_missing_input(tnm_lower *lower, const tnm_tree *map,
                                  uint32_t i) {
   const tnm_operands *inputs = &lower->operands[TN_OPERAND_IN];
@@ -263,6 +277,7 @@ static void report_missing_input(tnm_lower *lower, const tnm_tree *map,
       name, needs ? "[...]" : "...", name);
 }
 
+/* Reports a gradient of an input that is not differentiated. */
 static void report_stopped_input(tnm_lower *lower, const tnm_tree *entry) {
   tnm_diag_spec spec = {"E0051", entry->key_pos, NULL};
   size_t id = tnm_diag_add(
@@ -331,6 +346,7 @@ void tnm_set_formulas(tnm_lower *lower, tnm_formula *formulas,
   lower->out->n_backward = compact_formulas(formulas, lower->op->n_inputs);
 }
 
+/* Reads `formula`: a formula for the gradient of each input. */
 static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
                            tn_input_gradient **all) {
   tnm_formula *formulas = read_formulas(lower, map, TN_OPERAND_IN);
@@ -339,6 +355,7 @@ static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
   tnm_set_formulas(lower, formulas, all);
 }
 
+/* Reports an `inplace` of a gradient that names no output gradient. */
 static void report_bad_inplace(tnm_lower *lower, const tnm_tree *node) {
   tnm_diag_spec spec = {"E0053", node->pos, NULL};
   size_t id =
@@ -370,6 +387,8 @@ static void read_inplace(tnm_lower *lower, const tnm_tree *map,
 
 /* ---------------------------------------------------------------- the kinds */
 
+/* Reads `needs`: for each input, the operands that the backward kernel reads
+ * to compute its gradient. */
 static void lower_kernel_needs(tnm_lower *lower, const tnm_tree *map,
                                const tnm_tree *kernel,
                                tn_input_gradient **all) {
@@ -391,6 +410,8 @@ static void lower_kernel_needs(tnm_lower *lower, const tnm_tree *map,
   read_inplace(lower, tnm_tree_get(map, "inplace"), all);
 }
 
+/* Reports that a gradient graph cannot use operand `name`, which is `is`
+ * ("variadic"). Returns false, for the caller to return. */
 static bool refuse_graph(tnm_lower *lower, const tnm_tree *graph,
                          const char *name, const char *is) {
   tnm_diag_spec spec = {"E0069", graph->key_pos, NULL};
@@ -401,8 +422,9 @@ static bool refuse_graph(tnm_lower *lower, const tnm_tree *graph,
   return false;
 }
 
-/* Checks that no operand represents several tensors. A graph cannot use such an
- * operand, because its name occurs only once. */
+/* Checks that no operand represents several tensors. A graph cannot use such
+ * an operand, because its name occurs only once. Returns false after a
+ * message. */
 static bool check_graph_operands(tnm_lower *lower, const tnm_tree *graph) {
   const tn_op *op = lower->op;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
@@ -414,6 +436,7 @@ static bool check_graph_operands(tnm_lower *lower, const tnm_tree *graph) {
   return true;
 }
 
+/* Reads `graph`: a graph of calls for the gradient of each input. */
 static void lower_graphs(tnm_lower *lower, const tnm_tree *map,
                          tn_input_gradient **all) {
   lower->gradient->kind = TN_GRADIENT_GRAPH;
@@ -456,6 +479,8 @@ static const tnm_tree *find_kind(tnm_lower *lower, const tnm_tree *map) {
   return NULL;
 }
 
+/* Makes all[] the gradients of the operator's inputs; a kernel computes them,
+ * unless a later key changes that. */
 static void init_input_gradients(const tnm_lower *lower,
                                  tn_input_gradient **all) {
   tn_gradient *gradient = lower->gradient;
@@ -477,6 +502,7 @@ static void read_auto_gradient(tnm_lower *lower, const tnm_tree *value,
                  "`auto: false` says nothing");
 }
 
+/* Reads `none`: the reason why the operator has no gradient. */
 static void read_none_reason(tnm_lower *lower, const tnm_tree *map,
                              const tnm_tree *none, tn_gradient *gradient) {
   bool truth;
@@ -487,6 +513,7 @@ static void read_none_reason(tnm_lower *lower, const tnm_tree *map,
   if (why != NULL) gradient->why = why;
 }
 
+/* Reads the key that decides how gradients are computed. */
 static void read_gradient_kind(tnm_lower *lower, tnm_tree *map,
                                tn_gradient *gradient) {
   if (!tnm_schema_check(lower->diags, &tnm_schema_gradient, map)) return;

@@ -29,6 +29,7 @@ typedef struct graph {
   uint32_t depth;
 } graph;
 
+/* Reads the next token into g->token. */
 static void next_token(graph *g) {
   g->token = tnm_read_token(&g->lexer);
 }
@@ -37,12 +38,15 @@ static bool is_next_char(const graph *g, char c) {
   return g->token.n == 1 && *g->token.text == c;
 }
 
+/* Skips `c` if it is the next token, and returns whether it was. */
 static bool skip_char_if_next(graph *g, char c) {
   if (!is_next_char(g, c)) return false;
   next_token(g);
   return true;
 }
 
+/* Reports that the next token is not the expected `wanted`. Returns false, for
+ * the caller to return. */
 static bool report_unexpected(graph *g, const char *wanted) {
   const tnm_token *t = &g->token;
   const bool ends = t->kind == TNM_TOKEN_END;
@@ -57,10 +61,13 @@ static bool report_unexpected(graph *g, const char *wanted) {
   return false;
 }
 
+/* Skips `c`. Returns false after a message if it is not the next token. */
 static bool expect_char(graph *g, char c, const char *wanted) {
   return skip_char_if_next(g, c) || report_unexpected(g, wanted);
 }
 
+/* Reports that `name` is not `what` ("an output"), and suggests similar names.
+ * Returns false, for the caller to return. */
 static bool report_unknown_word(graph *g, const tnm_token *t, const char *name,
                                 const char *what) {
   tnm_scope scope = g->lower->scope;
@@ -77,6 +84,9 @@ static bool report_unknown_word(graph *g, const tnm_token *t, const char *name,
 
 /* -------------------------------------------------------------------- steps */
 
+/* Appends a step to the graph. At run time, steps push values on a stack, and
+ * a call pops its arguments from it. Returns false after a message if the
+ * graph is full. */
 static bool push_step(graph *g, tn_step step) {
   if (g->n < MAX_STEPS) {
     g->steps[g->n++] = step;
@@ -93,6 +103,8 @@ static const char *copy_token_text(graph *g, const tnm_token *t) {
   return text == NULL ? "" : text;
 }
 
+/* Reads the output's name in `grad.NAME`. Appends the step that pushes this
+ * output gradient on the stack of values. Returns false after a message. */
 static bool push_output_gradient(graph *g) {
   const tnm_token name = g->token;
   if (name.kind != TNM_TOKEN_NAME) return report_unexpected(g, "an output");
@@ -103,6 +115,8 @@ static bool push_output_gradient(graph *g) {
   return push_step(g, (tn_step){.what = TN_NEED_GRAD_OUT, .index = index});
 }
 
+/* Appends the step that pushes an input or output on the stack of values.
+ * Returns false after a message if no operand has the name. */
 static bool push_operand(graph *g, const tnm_token *name) {
   const char *text = copy_token_text(g, name);
   uint32_t index = tnm_scope_input(&g->lower->scope, text);
@@ -117,6 +131,8 @@ static bool push_operand(graph *g, const tnm_token *name) {
 
 /* --------------------------------------------------------------- parameters */
 
+/* Appends the text in double quotes that follows in the manifest to `params`.
+ * Returns false after a message. */
 static bool add_quoted_value(graph *g, tn__buf *params) {
   const char *begin = g->lexer.at;
   const char *end = strpbrk(begin, "\"\\");
@@ -128,6 +144,8 @@ static bool add_quoted_value(graph *g, tn__buf *params) {
   return true;
 }
 
+/* Appends the next token to `params`: `true`, `false`, or a parameter of the
+ * differentiated operator as `$name`. Returns false after a message. */
 static bool add_word_value(graph *g, tn__buf *params) {
   const tnm_token t = g->token;
   const char *text = copy_token_text(g, &t);
@@ -142,6 +160,8 @@ static bool add_word_value(graph *g, tn__buf *params) {
   return true;
 }
 
+/* Appends the value of a call's parameter to `params`: text, a word or a
+ * number. Returns false after a message. */
 static bool add_literal_value(graph *g, tn__buf *params) {
   if (is_next_char(g, '"')) return add_quoted_value(g, params);
   if (g->token.kind == TNM_TOKEN_NAME) return add_word_value(g, params);
@@ -166,12 +186,15 @@ static void keep_param(graph *g, tnm_call *call, const tnm_token *name,
   call->params = param;
 }
 
-/* The text of a value without the quotes around it. */
+/* Returns a copy of a value's text without the quotes around it; NULL if
+ * memory ran out. */
 static char *remove_quotes(graph *g, const char *text, size_t n) {
   const bool quoted = n > 1 && text[0] == '"';
   return tn__arena_text(g->lower->arena, text + quoted, n - 2 * quoted);
 }
 
+/* Reads `name=value` in a call, and appends it to `params`. Returns false
+ * after a message. */
 static bool add_param(graph *g, tn__buf *params, tnm_call *call) {
   const tnm_token name = g->token;
   next_token(g);
@@ -199,6 +222,8 @@ static bool is_parameter_next(const graph *g) {
   return next.n == 1 && *next.text == '=';
 }
 
+/* Reads the arguments of a call up to `)`: first tensors, then parameters.
+ * Returns false after a message. */
 static bool read_arguments(graph *g, tnm_call *call, tn__buf *params) {
   if (skip_char_if_next(g, ')')) return true;
   do {
@@ -215,7 +240,8 @@ static bool read_arguments(graph *g, tnm_call *call, tn__buf *params) {
 }
 
 /* Reads the rest of an operator's name after the name of its plugin:
- * `.elemwise.mul@1`. Without `@`, the interface is 1. */
+ * `.elemwise.mul@1`. Without `@`, the interface is 1. Returns false after a
+ * message. */
 static bool read_name(graph *g, tnm_call *call) {
   const tnm_token op = g->token;
   call->interface = 1;
@@ -234,6 +260,9 @@ static bool read_name(graph *g, tnm_call *call) {
   return true;
 }
 
+/* Appends the step that calls an operator: it pops call->n_in values from the
+ * stack and pushes its output. Returns false after a message or if memory ran
+ * out. */
 static bool push_call(graph *g, const char *plugin, tnm_call *call,
                       const tn__buf *params) {
   tnm_reader *reader = g->lower->reader;
@@ -250,6 +279,8 @@ static bool push_call(graph *g, const char *plugin, tnm_call *call,
   return step.op != NULL && push_step(g, step);
 }
 
+/* Reads a call after the name of its plugin. Returns false after a message or
+ * if memory ran out. */
 static bool read_call(graph *g, const tnm_token *plugin) {
   tnm_call *call = TNM_NEW(g->lower->arena, tnm_call, 1);
   tn__buf params;
@@ -262,6 +293,7 @@ static bool read_call(graph *g, const tnm_token *plugin) {
   return ok;
 }
 
+/* Reads a call, an operand or `grad.NAME`. Returns false after a message. */
 static bool read_expression(graph *g) {
   const tnm_token name = g->token;
   if (name.kind != TNM_TOKEN_NAME)
@@ -273,6 +305,8 @@ static bool read_expression(graph *g) {
   return read_call(g, &name);
 }
 
+/* Reads an expression, which may be nested in others. Returns false after a
+ * message if it is nested too deep or has a mistake. */
 static bool read_value(graph *g) {
   if (++g->depth > MAX_ARGUMENTS) {
     tnm_diag_spec spec = {"E0037", g->token.pos, "one too many"};
@@ -287,6 +321,7 @@ static bool read_value(graph *g) {
 
 /* ------------------------------------------------------------------ results */
 
+/* Lists the operands and output gradients that the graph's steps use. */
 static void set_needs(graph *g, tn_input_gradient *gradient) {
   tn_need *needs = TNM_NEW(g->lower->arena, tn_need, g->n);
   if (needs == NULL) return;

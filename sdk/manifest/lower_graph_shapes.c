@@ -25,7 +25,7 @@ typedef struct dim {
 
 enum { /* known_shape.what */
        UNKNOWN = 0,
-       ALIKE = 1, /* the same as that of operand `symbol`, which is not known */
+       ALIKE = 1, /* the unknown shape of the operand `symbol` */
        LISTED = 2 /* dimensions v[0] to v[n - 1] */
 };
 
@@ -53,12 +53,15 @@ typedef struct shape_reader {
 
 /* -------------------------------------------------------------------- forms */
 
+/* Returns operand i of a list (TN_OPERAND_*) of an operator; NULL if it does
+ * not exist. */
 static const tn_arg *find_operand(const tn_op *op, uint32_t list, uint32_t i) {
   const tn_arg *const *lists[] = {op->inputs, op->outputs, op->aux};
   const uint32_t n[] = {op->n_inputs, op->n_outputs, op->n_aux};
   return list < 3 && i < n[list] ? lists[list][i] : NULL;
 }
 
+/* Returns the dimension that a node of the shape program computes. */
 static dim make_dim(const tn_node *node) {
   if (node->op == TN_NODE_DIM) return (dim){VARIABLE, node->a, 0};
   if (node->op == TN_NODE_PARAM) return (dim){PARAMETER, node->a, 0};
@@ -66,7 +69,9 @@ static dim make_dim(const tn_node *node) {
   return (dim){OTHER, 0, 0};
 }
 
-/* The shape of an operand of the differentiated operator. */
+/* Returns the shape of operand i of a list (TN_OPERAND_*) of the
+ * differentiated operator. `depth` counts the rules "same shape as" that led
+ * to it. */
 static known_shape make_operand_shape(const tn_op *op, uint32_t list,
                                       uint32_t i, int depth) {
   const tn_arg *arg = find_operand(op, list, i);
@@ -96,6 +101,7 @@ static bool are_dims_different(const shape_reader *w, const dim *a,
   return a->kind != b->kind || a->a != b->a || a->value != b->value;
 }
 
+/* Tests whether two shapes differ for certain: both are known. */
 static bool are_shapes_different(const shape_reader *w, const known_shape *a,
                                  const known_shape *b) {
   if (a->what != LISTED || b->what != LISTED) return false;
@@ -105,6 +111,7 @@ static bool are_shapes_different(const shape_reader *w, const known_shape *a,
   return false;
 }
 
+/* Tests whether two shapes are equal for certain. */
 static bool are_shapes_equal(const known_shape *a, const known_shape *b) {
   if (a->what != b->what || a->what == UNKNOWN) return false;
   if (a->what == ALIKE) return a->symbol == b->symbol;
@@ -116,7 +123,7 @@ static bool are_shapes_equal(const known_shape *a, const known_shape *b) {
   return true;
 }
 
-/* "[N, num_hidden]" */
+/* Returns a shape as text: "[N, num_hidden]". */
 static const char *print_shape(const shape_reader *w, const known_shape *f) {
   const tn_op *op = w->op;
   const char *text = "[";
@@ -136,6 +143,8 @@ static const char *print_shape(const shape_reader *w, const known_shape *f) {
   return text != NULL ? text : "";
 }
 
+/* Reports shapes that contradict each other, unless `text` is NULL, and ends
+ * the check. */
 static void report_contradiction(shape_reader *w, const char *text) {
   tnm_diag_spec spec = {"E0075", w->pos, NULL};
   w->has_contradiction = true;
@@ -183,6 +192,8 @@ static void match_pattern(called_operator *c, const tn_arg *arg,
                       arg->name, print_shape(c->w, f)));
 }
 
+/* Compares the shape of argument i of a call with the pattern or rule of the
+ * called operator. */
 static void match_input_shape(called_operator *c, uint32_t i) {
   const tn_arg *arg = c->op->inputs[i];
   const known_shape *f = &c->in[i];
@@ -202,6 +213,8 @@ static void match_input_shape(called_operator *c, uint32_t i) {
                       print_shape(c->w, other), print_shape(c->w, f)));
 }
 
+/* Returns the shape that an output's pattern describes, with the values of its
+ * dimension variables. */
 static known_shape apply_pattern(const called_operator *c, const tn_arg *arg) {
   known_shape f = {.what = LISTED, .n = arg->n_terms};
   if (arg->n_terms > TN_MAX_NDIM) return (known_shape){.what = UNKNOWN};
@@ -215,7 +228,7 @@ static known_shape apply_pattern(const called_operator *c, const tn_arg *arg) {
   return f;
 }
 
-/* The shape of the first output. */
+/* Returns the shape of the first output of a called operator. */
 static known_shape compute_output_shape(const called_operator *c) {
   const tn_arg *arg = find_operand(c->op, TN_OPERAND_OUT, 0);
   bool alike = c->n_in > 0;
@@ -232,6 +245,8 @@ static known_shape compute_output_shape(const called_operator *c) {
              : (known_shape){.what = UNKNOWN};
 }
 
+/* Returns the shape of the output of a call in the graph; in[] are the shapes
+ * of its arguments. */
 static known_shape apply_call(shape_reader *w, const tn_step *step,
                               const known_shape *in) {
   const tn_op *op = tnm_find_called(w->reader, step->op);
@@ -249,6 +264,8 @@ static known_shape apply_call(shape_reader *w, const tn_step *step,
 
 /* ------------------------------------------------------------------- graphs */
 
+/* Follows the steps of a gradient graph; its stack has the shapes of the
+ * values in place of the values. */
 static void apply_steps(shape_reader *w, const tn_input_gradient *g) {
   for (uint32_t k = 0; k < g->n_steps && !w->has_contradiction; ++k) {
     const tn_step *step = &g->steps[k];
@@ -267,6 +284,8 @@ static void apply_steps(shape_reader *w, const tn_input_gradient *g) {
   }
 }
 
+/* Reports a gradient graph whose result for input i does not have the shape of
+ * that input. */
 static void check_input_gradient(tnm_reader *reader, const tnm_operator *o,
                                  uint32_t i) {
   const char *const path[] = {"gradient", "graph", o->op->inputs[i]->name,

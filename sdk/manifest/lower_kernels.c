@@ -43,6 +43,8 @@ static uint32_t read_word_set(const kernel_entry *e, const char *key,
   return set;
 }
 
+/* Reads the properties (TN_KERNEL_*) that the author declares for the kernel.
+ */
 static uint32_t read_flags(const kernel_entry *e) {
   static const char *const words[] = {
       "elementwise", "reentrant", "deterministic", "capturable",
@@ -54,6 +56,7 @@ static uint32_t read_flags(const kernel_entry *e) {
   return read_word_set(e, "flags", "a flag of a kernel", words, bits);
 }
 
+/* Reads the requests (TN_WRITES_*) that the kernel supports. */
 static uint32_t read_writes(const kernel_entry *e) {
   static const char *const words[] = {"write", "add", "inplace", NULL};
   static const uint32_t bits[] = {TN_WRITES_WRITE, TN_WRITES_ADD,
@@ -70,6 +73,7 @@ static uint32_t read_writes(const kernel_entry *e) {
   return TN_WRITES_WRITE;
 }
 
+/* Reads the resources of the host that the kernel uses. */
 static void read_resources(kernel_entry *e) {
   static const char *const words[] = {"rng", NULL};
   const tnm_tree *list = tnm_tree_get(e->node, "resources");
@@ -85,6 +89,8 @@ static void read_resources(kernel_entry *e) {
 
 /* -------------------------------------------------------------------- types */
 
+/* Reads the types that a kernel supports for one type variable; reports those
+ * that the variable never has. */
 static void read_dtype_set(const kernel_entry *e, const tnm_tree *list,
                            const tn_dtype_var *var, uint64_t *set) {
   if (!tnm_read_dtypes(get_diags(e), list, set)) return;
@@ -97,6 +103,8 @@ static void read_dtype_set(const kernel_entry *e, const tnm_tree *list,
                var->name, tn__dtype_names[bit]);
 }
 
+/* Reads `dtypes: {T: [f32], ...}`: sets[i] are the types of type variable i
+ * that the kernel supports. */
 static void read_dtype_map(const kernel_entry *e, const tnm_tree *map,
                            uint64_t *sets) {
   const tn_op *op = e->lower->op;
@@ -114,6 +122,7 @@ static void read_dtype_map(const kernel_entry *e, const tnm_tree *map,
   }
 }
 
+/* Reads the element types that the kernel supports for each type variable. */
 static void read_dtypes(kernel_entry *e) {
   const tn_op *op = e->lower->op;
   uint64_t *sets = TNM_NEW(e->lower->arena, uint64_t, op->n_dtype_vars);
@@ -177,6 +186,8 @@ static void read_requires(kernel_entry *e) {
 
 /* -------------------------------------------------------- the author's code */
 
+/* Reads the name of a C function or type; NULL if the key is missing or
+ * invalid. */
 static const char *read_symbol(const kernel_entry *e, const tnm_tree *map,
                                const char *key) {
   const tnm_tree *value = tnm_tree_get(map, key);
@@ -184,7 +195,7 @@ static const char *read_symbol(const kernel_entry *e, const tnm_tree *map,
   return value->text;
 }
 
-/* Parses a number of bytes: "64", "1MiB". */
+/* Parses a number of bytes: "64", "1MiB". Returns false for any other text. */
 static bool parse_bytes(const char *text, uint64_t *out) {
   static const char *const units[] = {"", "KiB", "MiB", "GiB"};
   size_t digits = strspn(text, "0123456789");
@@ -202,6 +213,7 @@ static bool parse_bytes(const char *text, uint64_t *out) {
   return false;
 }
 
+/* Reports a size in bytes that is not `expected`. */
 static void report_bad_size(const kernel_entry *e, const tnm_tree *value,
                             const char *expected) {
   tnm_diag_spec spec = {"E0014", value->pos, NULL};
@@ -209,6 +221,8 @@ static void report_bad_size(const kernel_entry *e, const tnm_tree *value,
                value->text, expected);
 }
 
+/* Reads `workspace`: the author's function that computes its size, its
+ * alignment and its limit. */
 static void read_workspace(const kernel_entry *e) {
   tnm_tree *map = tnm_tree_get(e->node, "workspace");
   if (map == NULL ||
@@ -230,6 +244,7 @@ static void read_workspace(const kernel_entry *e) {
     report_bad_size(e, max, "bytes such as `4096` or `64MiB`");
 }
 
+/* Reads `state`: the type, and the functions that create and destroy it. */
 static void read_state(const kernel_entry *e) {
   static const char *const words[] = {"params", "shapes", "dtypes", NULL};
   tnm_tree *map = tnm_tree_get(e->node, "state");
@@ -357,7 +372,8 @@ static void check_async_flag(const kernel_entry *e) {
       "computed");
 }
 
-/* Only elementwise kernels of the CPU can be register kernels. */
+/* Reads the author's function that offers register kernels; only elementwise
+ * kernels of the CPU may have one. */
 static void read_registers(kernel_entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "registers");
   e->out->registers_symbol = read_symbol(e, e->node, "registers");
@@ -396,6 +412,8 @@ static const char *make_id(const kernel_entry *e, int device) {
                          before + 1);
 }
 
+/* Adds the kernel's id to the known ones; reports an id that another kernel
+ * has. */
 static void register_id(const kernel_entry *e) {
   tnm_reader *reader = e->lower->reader;
   if (e->table.id == NULL) return;
@@ -412,6 +430,8 @@ static void register_id(const kernel_entry *e) {
   tnm_diag_add_place(reader->diags, id, other->pos, "first one");
 }
 
+/* Reads the device of a kernel, and gives the kernel its id. Returns false,
+ * after a message, if the device is unknown. */
 static bool read_device(kernel_entry *e) {
   const tnm_tree *device = tnm_tree_get(e->node, "device");
   if (device == NULL) return false;
@@ -434,6 +454,7 @@ static bool is_companion(const kernel_entry *e) {
          e->lower->out->target == NULL && !of_host;
 }
 
+/* Reads the options that a host can set for the kernel. */
 static void read_options(kernel_entry *e) {
   tn_field **fields =
       tnm_lower_fields(e->lower->reader, tnm_tree_get(e->node, "options"), 1,
@@ -441,6 +462,8 @@ static void read_options(kernel_entry *e) {
   e->table.options = (const tn_field *const *)fields;
 }
 
+/* Reads the priority: among candidates of a call, the host prefers higher
+ * ones. The default is 10. */
 static void read_priority(kernel_entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "priority");
   int64_t priority = 10;
@@ -449,6 +472,7 @@ static void read_priority(kernel_entry *e) {
   e->table.priority = (int32_t)priority;
 }
 
+/* Reads one entry of `kernels` into *out. */
 static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
   kernel_entry e = {.lower = lower, .node = node, .out = out};
   out->pos = node->pos;

@@ -8,6 +8,8 @@
 
 enum { MOST_GROUPS = 32 };
 
+/* Reports a mistake in `linear`; `what` is a format with one name. Returns the
+ * message's id. */
 static size_t report_bad_group(tnm_lower *lower, tnm_pos pos, const char *what,
                                const char *name) {
   tnm_diag_spec spec = {"E0090", pos, NULL};
@@ -16,6 +18,8 @@ static size_t report_bad_group(tnm_lower *lower, tnm_pos pos, const char *what,
 
 /* ------------------------------------------------------------------- groups */
 
+/* Marks one input as a member of linear group number `group`. Returns false
+ * after a message. */
 static bool read_group_member(tnm_lower *lower, const tnm_tree *node,
                               uint32_t group, tn_input_gradient **all) {
   if (!tnm_check_scalar(lower->diags, node, "an input")) return false;
@@ -33,6 +37,7 @@ static bool read_group_member(tnm_lower *lower, const tnm_tree *node,
   return false;
 }
 
+/* Marks all inputs of a linear group. Returns false after a message. */
 static bool read_group(tnm_lower *lower, const tnm_tree *list, uint32_t group,
                        tn_input_gradient **all) {
   bool good = list->first != NULL;
@@ -46,8 +51,8 @@ static bool read_group(tnm_lower *lower, const tnm_tree *list, uint32_t group,
   return good;
 }
 
-/* Reads groups: `[data]` is one, `[[data], [weight]]` are two. False after a
- * message. */
+/* Reads linear groups: `[data]` is one, `[[data], [weight]]` are two. Returns
+ * false after a message. */
 static bool read_groups(tnm_lower *lower, const tnm_tree *list,
                         tn_input_gradient **all) {
   uint32_t n = 0;

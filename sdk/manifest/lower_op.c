@@ -10,6 +10,8 @@
 
 /* ------------------------------------------------------------- the operator */
 
+/* Checks that the summary is one line, begins with a capital letter and ends
+ * without a full stop. */
 static void check_summary(tnm_lower *lower) {
   const tnm_tree *summary = tnm_tree_get(lower->doc, "summary");
   if (summary == NULL) return;
@@ -42,6 +44,7 @@ static bool is_full_name(const char *text) {
          strspn(dot + 1, lower) == strlen(dot + 1);
 }
 
+/* Reads `replaces`: the operator of another plugin that this one replaces. */
 static void read_replaces(tnm_lower *lower) {
   const tnm_tree *value = tnm_tree_get(lower->doc, "replaces");
   if (value == NULL) return;
@@ -56,6 +59,7 @@ static void read_replaces(tnm_lower *lower) {
                value->text);
 }
 
+/* Reads the keys of the operator itself: name, interface, release and text. */
 static void read_operator_keys(tnm_lower *lower) {
   tn_op *op = lower->op;
   const tnm_tree *interface = tnm_tree_get(lower->doc, "interface");
@@ -82,6 +86,7 @@ bool tnm_is_whole(const tnm_lower *lower, const char *key, uint32_t n) {
   return list == NULL ? !tnm_tree_has(lower->doc, key) : n == list->n;
 }
 
+/* Reads the parameters of the operator. */
 static void read_params(tnm_lower *lower) {
   tn_op *op = lower->op;
   lower->params =
@@ -90,6 +95,8 @@ static void read_params(tnm_lower *lower) {
   op->params = (const tn_field *const *)lower->params;
 }
 
+/* Tests whether a mistake has removed a parameter or operand of the operator.
+ */
 static bool has_dropped_item(const tnm_lower *lower) {
   const tn_op *op = lower->op;
   return !tnm_is_whole(lower, "params", op->n_params) ||
@@ -98,6 +105,7 @@ static bool has_dropped_item(const tnm_lower *lower) {
          !tnm_is_whole(lower, "aux", op->n_aux);
 }
 
+/* Sets the names that expressions of this operator may use. */
 static void set_scope(tnm_lower *lower) {
   lower->scope = (tnm_scope){.inputs = lower->operands[TN_OPERAND_IN].names,
                              .n_inputs = lower->op->n_inputs,
@@ -124,6 +132,8 @@ static void lower_rules(tnm_lower *lower) {
     tnm_check_related(lower);
 }
 
+/* Adds the name of an operator to the known ones. Returns false after a
+ * message if an operator has it, or if memory ran out. */
 static bool register_name(tnm_reader *reader, tnm_operator *out) {
   tnm_operator *other = tn__map_get(&reader->names, out->op->name);
   if (other == NULL) {
@@ -187,6 +197,8 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
 
 /* ------------------------------------------------------------------- family */
 
+/* Appends copies of all entries of `from` to `to`, except `each` and `family`;
+ * *last is the last entry of `to`. Returns false if memory ran out. */
 static bool copy_map_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
                              const tnm_tree *from) {
   for (const tnm_tree *e = from->first; e != NULL; e = e->next) {
@@ -206,7 +218,8 @@ static bool copy_map_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
 }
 
 /* Makes the mapping of one member of a family: the shared keys and the keys of
- * the member. `each` may contain any key, but no key may occur in both. */
+ * the member. `each` may contain any key, but no key may occur in both.
+ * Returns NULL after a message. */
 static tnm_tree *merge_member(tnm_reader *reader, const tnm_tree *family,
                               const tnm_tree *member) {
   tnm_tree *merged = TNM_NEW(reader->arena, tnm_tree, 1);
@@ -228,6 +241,7 @@ static tnm_tree *merge_member(tnm_reader *reader, const tnm_tree *family,
   return ok ? merged : NULL;
 }
 
+/* Lowers each member of a family as an operator of its own. */
 static void lower_family(tnm_reader *reader, tnm_tree *document,
                          const char *file) {
   tnm_schema_check(reader->diags, &tnm_schema_family, document);

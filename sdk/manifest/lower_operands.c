@@ -8,6 +8,8 @@
 
 /* ----------------------------------------------------------- type variables */
 
+/* Checks the name of a type variable, which is the key of an entry. Returns
+ * false after a message. */
 static bool read_variable_name(tnm_lower *lower, const tnm_tree *entry) {
   const char *upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   const char *key = entry->key;
@@ -22,6 +24,7 @@ static bool read_variable_name(tnm_lower *lower, const tnm_tree *entry) {
   return false;
 }
 
+/* Returns the index of a type variable; TN_NONE if there is none. */
 static uint32_t find_variable(const tn_op *op, const char *name) {
   for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
     if (strcmp(op->dtype_vars[i]->name, name) == 0) return i;
@@ -29,6 +32,7 @@ static uint32_t find_variable(const tn_op *op, const char *name) {
   return TN_NONE;
 }
 
+/* Reports the name of a type variable that the operator does not have. */
 static void report_no_variable(tnm_lower *lower, tnm_pos pos,
                                const char *name) {
   const char *names[TNM_MAX_KEYS];
@@ -72,7 +76,7 @@ static void check_compute_type(tnm_lower *lower, const tnm_tree *at,
   }
 }
 
-/* `compute: {T: f32}`. */
+/* Reads `compute: {T: f32}`: the types in which formulas compute. */
 static void read_compute_types(tnm_lower *lower, const tnm_tree *map) {
   tn_dtype *compute = TNM_NEW(lower->arena, tn_dtype, lower->op->n_dtype_vars);
   if (compute == NULL) return;
@@ -115,6 +119,7 @@ void tnm_lower_dtypes(tnm_lower *lower) {
   read_compute_types(lower, tnm_tree_get(map, "compute"));
 }
 
+/* Returns the index of the dtype parameter `name`; TN_NONE if there is none. */
 static uint32_t find_dtype_param(const tnm_lower *lower, const char *name) {
   for (uint32_t i = 0; i < lower->op->n_params; ++i) {
     const tn_field *f = lower->params[i];
@@ -135,6 +140,8 @@ static void report_unknown_dtype(tnm_lower *lower, const tnm_tree *node) {
   tnm_suggest_word(lower->diags, id, node->text, known, n);
 }
 
+/* Reads the element type of an operand: a type, a type variable or a dtype
+ * parameter. */
 static void read_dtype(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   const tnm_tree *value = tnm_tree_get(node, "dtype");
   if (value == NULL) {
@@ -192,6 +199,7 @@ static bool is_unused_name(tnm_lower *lower, const tnm_tree *name) {
   return false;
 }
 
+/* Reads the keys that become flags (TN_ARG_*) of an operand. */
 static uint32_t read_flags(tnm_lower *lower, const tnm_tree *node) {
   static const char *const layouts[] = {"any", "contiguous", NULL};
   uint32_t flags = 0;
@@ -205,6 +213,7 @@ static uint32_t read_flags(tnm_lower *lower, const tnm_tree *node) {
   return flags;
 }
 
+/* Reads the role (TN_ROLE_*) of an operand in training. */
 static uint32_t read_role(tnm_lower *lower, uint32_t list,
                           const tnm_tree *node) {
   static const char *const inputs[] = {"data", "weight", "label", NULL};
@@ -291,6 +300,7 @@ static void read_initial_value(tnm_lower *lower, const tnm_tree *node,
     arg->initial = value->text;
 }
 
+/* Reads all keys of an operand, except its name and shape, into *arg. */
 static void read_arg(tnm_lower *lower, const tnm_operands *list,
                      const tnm_tree *node, tn_arg *arg) {
   tnm_life life = tnm_read_life(lower->reader, node, lower->op->since);
@@ -322,6 +332,8 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
 
 /* -------------------------------------------------------------------- order */
 
+/* Reports an operand that may not follow the operand before it. `text` is the
+ * format of the message, with the operand's name. */
 static void report_operand_order(tnm_lower *lower, const tnm_tree *node,
                                  const char *text, const char *help) {
   const tnm_tree *name = tnm_tree_get(node, "name");
@@ -330,6 +342,8 @@ static void report_operand_order(tnm_lower *lower, const tnm_tree *node,
   tnm_diag_add_help(lower->diags, id, "%s", help);
 }
 
+/* Checks that optional inputs follow the others, and that a variadic input is
+ * last. */
 static void check_input_order(tnm_lower *lower) {
   const tnm_operands *list = &lower->operands[TN_OPERAND_IN];
   for (uint32_t i = 1; i < list->n; ++i) {
@@ -350,6 +364,8 @@ static void check_input_order(tnm_lower *lower) {
   }
 }
 
+/* Checks that hidden outputs follow the others, and that a counted output is
+ * last. */
 static void check_output_order(tnm_lower *lower) {
   const tnm_operands *list = &lower->operands[TN_OPERAND_OUT];
   for (uint32_t i = 1; i < list->n; ++i) {
@@ -365,6 +381,8 @@ static void check_output_order(tnm_lower *lower) {
   }
 }
 
+/* Reads one operand, and appends it to `list` unless it has a mistake. Returns
+ * false only if memory ran out. */
 static bool read_operand(tnm_lower *lower, tnm_operands *list,
                          const tnm_schema *schema, tnm_tree *node) {
   if (!tnm_schema_check(lower->diags, schema, node)) return true;
@@ -381,6 +399,7 @@ static bool read_operand(tnm_lower *lower, tnm_operands *list,
   return true;
 }
 
+/* Reads the list of operands `key`; `which` is its number (TN_OPERAND_*). */
 static void read_operands(tnm_lower *lower, uint32_t which, const char *key,
                           const tnm_schema *schema) {
   const tnm_tree *nodes = tnm_tree_get(lower->doc, key);
@@ -396,6 +415,7 @@ static void read_operands(tnm_lower *lower, uint32_t which, const char *key,
     node = node->next;
 }
 
+/* Returns the operands as the type that tn_op has. */
 static const tn_arg *const *as_const_args(const tnm_operands *list) {
   return (const tn_arg *const *)list->v;
 }

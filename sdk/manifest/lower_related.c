@@ -14,7 +14,8 @@
  * for the function that infers shapes, and one for broadcasting. */
 typedef struct related_sets {
   const tnm_lower *lower;
-  uint32_t *parent;   /* by number of the member; a root is its own parent */
+  uint32_t *parent;   /* parent of each member in its set, by number; a root is
+                         its own parent */
   uint32_t first[5];  /* number of the first member that is an input, output,
                          state, dimension, pack */
   uint32_t hook;      /* number of the member for the inferring function */
@@ -24,6 +25,9 @@ typedef struct related_sets {
 
 enum { DIMS = 3, PACKS = 4 };
 
+/* Makes a set of its own for each operand, dimension and pack, for the
+ * author's shape function and for broadcasting. Returns false if memory ran
+ * out. */
 static bool init_sets(related_sets *g, const tnm_lower *lower) {
   const tn_op *op = lower->op;
   const uint32_t counts[] = {op->n_inputs, op->n_outputs, op->n_aux, op->n_dims,
@@ -95,7 +99,8 @@ static void join_shape_rule(const related_sets *g, uint32_t list,
     (void)join_expression_operands(g, member, (uint32_t)arg->terms[i].node);
 }
 
-/* Tests whether the shape of an operand is of kind TN_SHAPE_*. */
+/* Tests whether an operand of the operator has a shape of this kind
+ * (TN_SHAPE_*). */
 static bool has_shape_kind(const tnm_lower *lower, uint32_t kind) {
   for (uint32_t list = 0; list < 3; ++list)
     for (uint32_t i = 0; i < lower->operands[list].n; ++i)
@@ -103,6 +108,7 @@ static bool has_shape_kind(const tnm_lower *lower, uint32_t kind) {
   return false;
 }
 
+/* Joins the sets of operands whose shapes a rule relates. */
 static void join_related_operands(const related_sets *g) {
   const tn_op *op = g->lower->op;
   for (uint32_t list = 0; list < 3; ++list)
@@ -134,6 +140,8 @@ static bool has_fixed_shape(const related_sets *g, uint32_t list,
   return true;
 }
 
+/* Reports an input that is declared independent although a rule relates its
+ * shape to that of input `other`. */
 static void report_needless_independent(const related_sets *g, uint32_t index,
                                         uint32_t other) {
   const tnm_operands *inputs = &g->lower->operands[TN_OPERAND_IN];
@@ -146,7 +154,8 @@ static void report_needless_independent(const related_sets *g, uint32_t index,
   tnm_diag_add_help(g->lower->diags, id, "remove `independent`");
 }
 
-/* Checks inputs that are declared independent although a rule names them. */
+/* Checks inputs that are declared independent although a rule names them.
+ * Returns false after a message. */
 static bool check_independent_inputs(const related_sets *g,
                                      const bool *declared) {
   const uint32_t n = g->lower->op->n_inputs;
@@ -218,8 +227,9 @@ static void report_unrelated_sets(const related_sets *g, uint32_t list,
   }
 }
 
-/* If the author's function infers shapes, nothing is reported: that function
- * gets all shapes and can compare them. */
+/* Reports inputs whose shape no rule relates to other operands. If the
+ * author's function infers shapes, nothing is reported: that function gets all
+ * shapes and can compare them. */
 void tnm_check_related(const tnm_lower *lower) {
   const uint32_t n = lower->op->n_inputs;
   const tnm_tree *const *nodes = lower->operands[TN_OPERAND_IN].nodes;

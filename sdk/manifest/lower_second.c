@@ -21,6 +21,7 @@ typedef struct writer {
 
 /* ----------------------------------------------------------------- the tree */
 
+/* Makes a scalar; NULL if memory ran out. */
 static tnm_tree *new_scalar(writer *w, const char *text) {
   tnm_tree *node = TNM_NEW(w->arena, tnm_tree, 1);
   if (node == NULL || text == NULL) return NULL;
@@ -32,6 +33,7 @@ static tnm_tree *new_scalar(writer *w, const char *text) {
   return node;
 }
 
+/* Makes an empty list or mapping (`kind`); NULL if memory ran out. */
 static tnm_tree *new_collection(writer *w, int kind) {
   tnm_tree *node = TNM_NEW(w->arena, tnm_tree, 1);
   if (node == NULL) return NULL;
@@ -49,6 +51,7 @@ static void append_node(tnm_tree *to, tnm_tree *node) {
   ++to->n;
 }
 
+/* Appends `key: node` to a mapping; a node that is NULL is left out. */
 static void put_key(writer *w, tnm_tree *map, const char *key, tnm_tree *node) {
   if (node == NULL) return;
   node->key = key;
@@ -56,6 +59,7 @@ static void put_key(writer *w, tnm_tree *map, const char *key, tnm_tree *node) {
   append_node(map, node);
 }
 
+/* Appends `key: text` to a mapping. */
 static void put_text(writer *w, tnm_tree *map, const char *key,
                      const char *text) {
   put_key(w, map, key, new_scalar(w, text));
@@ -96,16 +100,22 @@ static const char *make_unused_name(writer *w, const char *name,
   return text;
 }
 
+/* Returns the name of the input of NAME_grad that is the gradient of an
+ * output. */
 static const char *make_head_name(writer *w, uint32_t output) {
   return make_unused_name(w, w->of->op->outputs[output]->name, "head");
 }
 
+/* Returns the name of the output of NAME_grad that is the gradient of an
+ * input. */
 static const char *make_gradient_name(writer *w, uint32_t input) {
   return make_unused_name(w, w->of->op->inputs[input]->name, "slope");
 }
 
 /* ----------------------------------------------------------------- operands */
 
+/* Returns the text of the key `dtype` of an operand of NAME: a parameter, a
+ * type variable or a type. */
 static const char *write_dtype(const writer *w, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE)
     return w->of->op->params[arg->dtype_param]->name;
@@ -114,11 +124,13 @@ static const char *write_dtype(const writer *w, const tn_arg *arg) {
   return tn__dtype_name(arg->dtype);
 }
 
+/* Tests whether the outputs of NAME have `shape: broadcast`. */
 static bool is_broadcast(const writer *w) {
   return w->of->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST;
 }
 
-/* Writes one operand of any shape. */
+/* Writes an operand with the name `name` and the type of `like`, without a
+ * shape. */
 static tnm_tree *write_operand(writer *w, const char *name,
                                const tn_arg *like) {
   tnm_tree *map = new_collection(w, TNM_MAP);
@@ -157,6 +169,8 @@ static tnm_tree *write_input(writer *w, uint32_t i) {
   return map;
 }
 
+/* Writes the inputs of NAME_grad: output gradients, and the inputs and outputs
+ * of NAME. */
 static tnm_tree *write_inputs(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *list = new_collection(w, TNM_LIST);
@@ -176,6 +190,7 @@ static bool is_same_type(const tn_arg *a, const tn_arg *b) {
          a->dtype == b->dtype;
 }
 
+/* Writes the outputs of NAME_grad: the gradient of each input of NAME. */
 static tnm_tree *write_outputs(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *list = new_collection(w, TNM_LIST);
@@ -227,6 +242,8 @@ static const tnm_expr *rename_formula(writer *w, const tnm_expr *e) {
   return copy;
 }
 
+/* Returns the formula of an input's gradient, in the names of the operands of
+ * NAME_grad; "0" if the input is not differentiable. */
 static const char *write_formula(writer *w, uint32_t input) {
   const tnm_formula *found = NULL;
   tn__buf buf;
@@ -241,6 +258,7 @@ static const char *write_formula(writer *w, uint32_t input) {
   return text;
 }
 
+/* Writes the formulas of the outputs of NAME_grad. */
 static tnm_tree *write_forward(writer *w) {
   tnm_tree *map = new_collection(w, TNM_MAP);
   for (uint32_t i = 0; i < w->of->op->n_inputs; ++i) {
@@ -266,6 +284,7 @@ static tnm_tree *write_gradient(writer *w) {
 
 /* ------------------------------------------------------------- the operator */
 
+/* Writes the document of NAME_grad. */
 static tnm_tree *write_operator(writer *w, const char *name) {
   const tn_op *op = w->of->op;
   tnm_tree *map = new_collection(w, TNM_MAP);
@@ -285,12 +304,16 @@ static tnm_tree *write_operator(writer *w, const char *name) {
   return map;
 }
 
+/* Tests whether an operator has a gradient of formulas, from which NAME_grad
+ * can be derived. */
 static bool has_formula_gradient(const tnm_operator *o) {
   if (o->op == NULL || o->generated_backward == NULL || o->tree == NULL)
     return false;
   return (o->op->flags & TN_OP_BACKWARD_ONLY) == 0;
 }
 
+/* Adds NAME_grad, derived from `of`, unless an operator has that name already.
+ */
 static void derive_operator(tnm_reader *reader, const tnm_operator *of) {
   writer w = {reader, reader->arena, of, of->pos};
   const char *name = tnm_format_text(w.arena, "%s_grad", of->op->name);

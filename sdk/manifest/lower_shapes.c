@@ -7,12 +7,15 @@
 
 #include "front.h"
 
+/* Returns the text of a scalar with its position. */
 static tnm_item make_item(const tnm_tree *node) {
   return (tnm_item){node->text, node->pos};
 }
 
 /* ---------------------------------------------------------- shape of a word */
 
+/* Reports a shape that is neither a keyword nor the name of an operand, and
+ * suggests a similar name. */
 static void report_shape_word(tnm_lower *lower, const tnm_tree *value) {
   const char *known[3 * TNM_MAX_KEYS];
   size_t n = 0;
@@ -44,6 +47,8 @@ static const tn_arg *follow_shape_rules(const tnm_lower *lower,
   return arg;
 }
 
+/* Reports an operand whose shape is declared by way of other operands to be
+ * its own. */
 static void report_shape_cycle(tnm_lower *lower, const tnm_tree *value) {
   tnm_diag_spec spec = {"E0026", value->pos, "leads back here"};
   size_t id = tnm_diag_add(lower->diags, &spec, "shapes go round in a circle");
@@ -51,6 +56,8 @@ static void report_shape_cycle(tnm_lower *lower, const tnm_tree *value) {
                     "leave out the `shape` of the operand that decides");
 }
 
+/* Reads the shape `broadcast` or `dynamic`. Returns false for any other word.
+ */
 static bool read_shape_keyword(tnm_lower *lower, const tnm_tree *value,
                                uint32_t list, tn_arg *arg) {
   bool broadcast = strcmp(value->text, "broadcast") == 0;
@@ -68,6 +75,8 @@ static bool read_shape_keyword(tnm_lower *lower, const tnm_tree *value,
   return true;
 }
 
+/* Reads a shape that is one word: a keyword, or the name of an operand with
+ * the same shape. */
 static void read_shape_word(tnm_lower *lower, const tnm_tree *value,
                             uint32_t list, tn_arg *arg) {
   arg->shape_text = value->text;
@@ -89,6 +98,7 @@ static void read_shape_word(tnm_lower *lower, const tnm_tree *value,
 
 /* ------------------------------------------------------------ pattern, hook */
 
+/* Reads the items of a pattern. Returns false after a message. */
 static bool read_items(tnm_lower *lower, const tnm_tree *list,
                        tnm_item *items) {
   bool ok = true;
@@ -100,12 +110,14 @@ static bool read_items(tnm_lower *lower, const tnm_tree *list,
   return ok;
 }
 
+/* Reads a shape that is a list: the pattern of its dimensions. */
 static void read_pattern(tnm_lower *lower, const tnm_tree *list, tn_arg *arg) {
   tnm_item *items = TNM_NEW(lower->arena, tnm_item, list->n);
   if (items == NULL || !read_items(lower, list, items)) return;
   tnm_program_pattern(&lower->program, items, list->n, arg);
 }
 
+/* Reads the shape `{c: FUNCTION}`: the author's function infers it. */
 static void read_shape_function(tnm_lower *lower, tnm_tree *map, tn_arg *arg) {
   if (!tnm_schema_check(lower->diags, &tnm_schema_hook, map)) return;
   const tnm_tree *symbol = tnm_tree_get(map, "c");
@@ -125,6 +137,7 @@ static void read_shape_function(tnm_lower *lower, tnm_tree *map, tn_arg *arg) {
   }
 }
 
+/* Reads the rule of the shape of operand i. */
 static void read_shape(tnm_lower *lower, const tnm_operands *list, uint32_t i) {
   tnm_tree *value = tnm_tree_get(list->nodes[i], "shape");
   size_t before = tnm_diags_errors(lower->diags);
@@ -141,6 +154,8 @@ static void read_shape(tnm_lower *lower, const tnm_operands *list, uint32_t i) {
   lower->unshaped |= tnm_diags_errors(lower->diags) > before;
 }
 
+/* Reads `count`: the expression that computes the number of tensors of a
+ * counted output. */
 static void read_tensor_count(tnm_lower *lower, const tnm_operands *list,
                               uint32_t i) {
   const tnm_tree *value = tnm_tree_get(list->nodes[i], "count");
@@ -187,6 +202,7 @@ bool tnm_has_same_shape(const tnm_lower *lower, const tn_arg *a,
 
 /* ------------------------------------------------------------- requirements */
 
+/* Reads one rule of `require`. Returns NULL after a message. */
 static const tn_require *read_require(tnm_lower *lower, tnm_tree *node) {
   if (!tnm_schema_check(lower->diags, &tnm_schema_require, node)) return NULL;
   const tnm_tree *that = tnm_tree_get(node, "that");

@@ -27,6 +27,8 @@ static const tn_plugin *read_with_reader(tnm_reader *other, const char *path) {
   return tnm_read_tables(other, path);
 }
 
+/* Reads the manifests at a path of `--with` with a reader of their own.
+ * Returns the tables; NULL after a message. */
 static const tn_plugin *read_manifest(tnm_reader *reader, const char *path,
                                       tnm_with_plugin *out) {
   tnm_reader other;
@@ -55,6 +57,8 @@ static void report_unreadable_plugin(tnm_reader *reader, const char *path,
                tn_error_text());
 }
 
+/* Reads the tables in the note of a built plugin of `--with`. Returns NULL
+ * after a message. */
 static const tn_plugin *read_built_plugin(tnm_reader *reader, const char *path,
                                           tnm_with_plugin *out) {
   const tn_plugin *tables = NULL;
@@ -96,6 +100,7 @@ const tn_plugin *tnm_read_siblings(tnm_reader *reader) {
   return reader->siblings;
 }
 
+/* Reads all paths of `--with`, once. */
 static void read_targets(tnm_reader *reader) {
   const tnm_read_options *options = reader->options;
   if (reader->targets_read) return;
@@ -137,6 +142,8 @@ typedef struct target_name {
   int64_t interface;
 } target_name;
 
+/* Copies the text from `from` to `end`, a part of a name. Returns false if it
+ * is empty or too long. */
 static bool copy_name_part(char *to, const char *from, const char *end) {
   size_t n = (size_t)(end - from);
   if (n == 0 || n > TNM_MAX_NAME) return false;
@@ -145,6 +152,8 @@ static bool copy_name_part(char *to, const char *from, const char *end) {
   return true;
 }
 
+/* Splits `PLUGIN.OP@INTERFACE` into its parts. Returns false for any other
+ * text. */
 static bool parse_name(const char *text, target_name *out) {
   const char *dot = strchr(text, '.');
   const char *at = strchr(text, '@');
@@ -158,6 +167,8 @@ static bool is_op_named(const tn_op *op, const target_name *name) {
   return strcmp(op->name, name->op) == 0 && op->interface == name->interface;
 }
 
+/* Finds an operator among those of one path of `--with`; NULL if it is not
+ * there. */
 static const tn_op *find_op(const tnm_with_plugin *target,
                             const target_name *name) {
   const tn_plugin *plugin = target->plugin;
@@ -182,6 +193,8 @@ static const tnm_operator *find_target_manifest(const tnm_reader *reader,
   return NULL;
 }
 
+/* Reports a document with kernels for an operator that no plugin of `--with`
+ * has. */
 static void report_unknown_target(tnm_reader *reader, const tnm_tree *node,
                                   const target_name *name) {
   tnm_diag_spec spec = {"E0060", node->pos, NULL};
@@ -208,6 +221,9 @@ const tn__vec *tnm_list_with(tnm_reader *reader) {
   return &reader->targets;
 }
 
+/* Finds an operator among the plugins that were read. If a manifest describes
+ * it, *described is that description. Returns NULL if no plugin has the
+ * operator. */
 static const tn_op *find_op_already_read(const tnm_reader *reader,
                                          const target_name *name,
                                          const tnm_operator **described) {
@@ -247,6 +263,8 @@ static const tn_op *find_target(tnm_reader *reader, const tnm_tree *node,
 
 /* ------------------------------------------------------------------ kernels */
 
+/* Makes the table that describes the parameters of the operator for which
+ * kernels are written. Returns NULL if memory ran out. */
 static const tn_target *new_target(tnm_reader *reader, const char *name,
                                    const tn_op *op) {
   tn_target *target = TNM_NEW(reader->arena, tn_target, 1);
@@ -259,6 +277,7 @@ static const tn_target *new_target(tnm_reader *reader, const char *name,
   return target;
 }
 
+/* Returns the names of n operands; NULL if memory ran out. */
 static const char *const *list_arg_names(tn__arena *arena,
                                          const tn_arg *const *args,
                                          uint32_t n) {
@@ -268,7 +287,8 @@ static const char *const *list_arg_names(tn__arena *arena,
 }
 
 /* Copies the operands of one list of the target operator to lower->operands,
- * because the functions that lower examples use lower->operands. */
+ * because the functions that lower examples use lower->operands. Returns false
+ * if memory ran out. */
 static bool copy_operands(tnm_lower *lower, uint32_t list,
                           const tn_arg *const *args, uint32_t n) {
   tnm_operands *out = &lower->operands[list];
@@ -285,6 +305,8 @@ static bool copy_operands(tnm_lower *lower, uint32_t list,
   return true;
 }
 
+/* Copies the parameters of the target operator to lower->params. Returns false
+ * if memory ran out. */
 static bool copy_params(tnm_lower *lower, const tn_op *op) {
   tn_field *copies = TNM_NEW(lower->arena, tn_field, op->n_params);
   lower->params = TNM_NEW(lower->arena, tn_field *, op->n_params);
@@ -307,6 +329,7 @@ static void lower_examples(tnm_lower *lower) {
     tnm_lower_examples(lower);
 }
 
+/* Sets the names that expressions in conditions of kernels may use. */
 static void set_scope(tnm_lower *lower) {
   const tn_op *op = lower->op;
   lower->scope = (tnm_scope){

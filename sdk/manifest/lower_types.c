@@ -13,13 +13,15 @@
  * computed. */
 typedef struct formula_types {
   const tnm_lower *lower;
-  uint32_t classes;       /* set of the classes that the operands so far may
-                             lead to; 0 before the first operand */
-  const tn_arg *seen[64]; /* one operand for each type variable or constant type
-                             of the operands so far */
+  uint32_t classes; /* set of the classes (TNM_CLASS_*) in which the formula may
+                       be computed, after the operands that were added; 0 before
+                       the first operand */
+  const tn_arg *seen[64]; /* operands that were added, one for each type
+                             variable or constant type */
   uint32_t n_seen;
 } formula_types;
 
+/* Returns the set of element types that an operand may have. */
 static uint64_t get_dtypes(const tn_op *op, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return ~0ull;
   if (arg->dtype_var != TN_NONE) return op->dtype_vars[arg->dtype_var]->allowed;
@@ -66,15 +68,16 @@ static void add_operand(formula_types *m, const tn_arg *arg) {
   m->classes = joined;
 }
 
+/* Adds the types of all inputs that a formula names. */
 static void add_operands(formula_types *m, const tnm_expr *e) {
   if (e->kind == TNM_INPUT) add_operand(m, m->lower->op->inputs[e->index]);
   for (uint32_t i = 0; i < e->n_args; ++i) add_operands(m, e->args[i]);
 }
 
-/* Returns the name of an integer type in these classes, and in *name an operand
+/* Returns the name of a type in these classes, and in *name an operand
  * that may have the type, for the message "i32, which `data` may be". */
-static const char *find_integer_type(const formula_types *m, int classes,
-                                     const char **name) {
+static const char *find_type(const formula_types *m, int classes,
+                             const char **name) {
   for (uint32_t i = 0; i < m->n_seen; ++i) {
     const uint64_t set = get_dtypes(m->lower->op, m->seen[i]);
     for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {
@@ -90,10 +93,12 @@ static const char *find_integer_type(const formula_types *m, int classes,
   return "i32";
 }
 
+/* Reports a part of a formula, `what`, that does not exist in an integer
+ * class; `lacks` is the verb of the message. */
 static void report_class_conflict(const formula_types *m, tnm_pos pos,
                                   const char *what, const char *lacks) {
   const char *name;
-  const char *dtype = find_integer_type(m, INTEGERS, &name);
+  const char *dtype = find_type(m, INTEGERS, &name);
   tnm_diag_spec spec = {"E0068", pos, NULL};
   size_t id =
       tnm_diag_add(m->lower->diags, &spec, "`%s` %s %s, which `%s` may be",
@@ -103,18 +108,37 @@ static void report_class_conflict(const formula_types *m, tnm_pos pos,
       "list floating types only in `dtypes`: f16, bf16, f32, f64");
 }
 
+/* Reports a function of integers in a formula that may compute floats. */
+static void report_floats(const formula_types *m, tnm_pos pos,
+                          const char *function) {
+  const char *name;
+  const char *dtype = find_type(m, TNM_CLASS_FLOATS, &name);
+  tnm_diag_spec spec = {"E0068", pos, NULL};
+  size_t id = tnm_diag_add(m->lower->diags, &spec,
+                           "`%s` is not defined for %s, which `%s` may be",
+                           function, dtype, name);
+  tnm_diag_add_help(
+      m->lower->diags, id,
+      "list integer types only in `dtypes`: i8, u8, i16, u16, i32, u32, i64");
+}
+
 static bool is_integer_constant(const tnm_expr *e) {
   return e->kind == TNM_NUMBER && e->number == floor(e->number);
 }
 
+/* Checks that a called function is defined for all classes of the formula. */
 static void check_call_class(const formula_types *m, const tnm_expr *e) {
   tnm_pos pos = e->pos;
   pos.length = (uint32_t)strlen(e->text);
   const uint32_t defined = tnm_function_at(e->index)->classes;
-  if ((m->classes & ~defined) != 0)
+  const uint32_t missing = m->classes & ~defined;
+  if (missing & TNM_CLASS_FLOATS)
+    report_floats(m, pos, e->text);
+  else if (missing != 0)
     report_class_conflict(m, pos, e->text, "is not defined for");
 }
 
+/* Tests whether an expression is `a^b` or `pow(a, b)`. */
 static bool is_power_node(const tnm_expr *e) {
   if (e->kind == TNM_CALL) return e->index == TNM_F_POW;
   return e->kind == TNM_BINARY && e->op == '^';
@@ -125,7 +149,7 @@ static bool is_power_node(const tnm_expr *e) {
 static void report_large_integer(const formula_types *m, const tnm_expr *e,
                                  int class_bit) {
   const char *name;
-  const char *dtype = find_integer_type(m, class_bit, &name);
+  const char *dtype = find_type(m, class_bit, &name);
   const int bits = class_bit == TNM_CLASS_I32 ? 32 : 64;
   const bool fits = e->number < ldexp(1, bits - 1);
   tnm_diag_spec spec = {"E0068", e->pos, NULL};
@@ -138,6 +162,8 @@ static void report_large_integer(const formula_types *m, const tnm_expr *e,
                          : "leave types out of `dtypes` that do not hold it");
 }
 
+/* Checks that all classes of the formula can represent a constant; `negative`:
+ * a minus sign precedes it. */
 static void check_number_class(const formula_types *m, const tnm_expr *e,
                                bool negative) {
   if (!is_integer_constant(e)) {
@@ -157,6 +183,7 @@ static bool is_negative(const tnm_expr *e) {
   return e->kind == TNM_NEG && is_integer_constant(e->args[0]);
 }
 
+/* Reports an exponent that integer classes do not support. */
 static void check_exponent(const formula_types *m, const tnm_expr *exponent) {
   if (is_negative(exponent))
     report_class_conflict(m, exponent->pos, "^",
@@ -166,14 +193,17 @@ static void check_exponent(const formula_types *m, const tnm_expr *exponent) {
                           "wants a whole constant exponent for");
 }
 
+/* Checks all parts of an expression against the classes of the formula. */
 static void check_expr_classes(const formula_types *m, const tnm_expr *e) {
   const bool negated = e->kind == TNM_NEG && e->args[0]->kind == TNM_NUMBER;
-  if (e->kind == TNM_NUMBER || negated) {
+  const bool integers = (m->classes & INTEGERS) != 0;
+  if (integers && (e->kind == TNM_NUMBER || negated)) {
     check_number_class(m, negated ? e->args[0] : e, negated);
     return;
   }
   if (e->kind == TNM_CALL) check_call_class(m, e);
-  const bool power = is_power_node(e) && !is_integer_constant(e->args[1]);
+  const bool power =
+      integers && is_power_node(e) && !is_integer_constant(e->args[1]);
   if (power) check_exponent(m, e->args[1]);
   for (uint32_t i = 0; i < e->n_args; ++i)
     if (!power || i == 0) check_expr_classes(m, e->args[i]);
@@ -183,5 +213,5 @@ void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula) {
   formula_types m = {.lower = lower};
   add_operands(&m, formula->expr);
   add_operand(&m, lower->op->outputs[formula->index]);
-  if (m.classes & INTEGERS) check_expr_classes(&m, formula->expr);
+  check_expr_classes(&m, formula->expr);
 }

@@ -82,7 +82,8 @@ void tnm_diags_print(const tnm_diags *diags, FILE *to, int format, bool color);
 /* Returns the long text of a code, which `opgen explain` prints; NULL for an
  * unknown code. tnm_code_at lists the codes. */
 const char *tnm_code_explain(const char *code);
-const char *tnm_code_at(size_t index); /* NULL after the last one */
+/* Returns code number `index`; NULL after the last one. */
+const char *tnm_code_at(size_t index);
 
 /* ------------------------------------------------------- scalar expressions */
 
@@ -171,7 +172,7 @@ bool tnm_program_names(const tnm_program *program, tn_op *op);
 typedef struct tnm_formula {
   uint32_t index;
   const tnm_expr *expr;
-  const char *text; /* as written */
+  const char *text; /* the item as the author wrote it */
   tnm_pos pos;
 } tnm_formula;
 
@@ -186,13 +187,16 @@ typedef struct tnm_kernel {
       *supports_symbol; /* function that decides whether the kernel accepts a
                            call that passes `when`; NULL: it accepts all of them
                            */
-  const char *workspace_symbol; /* bytes hook, NULL if none */
+  const char *workspace_symbol; /* the author's function that computes the size
+                                   of the workspace, or NULL */
   uint64_t workspace_align;
-  uint64_t workspace_max; /* 0: no limit */
-  const char *state_type; /* all three or none */
+  uint64_t workspace_max; /* most bytes of workspace; 0: no limit */
+  const char *state_type; /* type of the kernel's state and its two functions;
+                             all three are NULL without a state */
   const char *state_create;
   const char *state_destroy;
-  const char *registers_symbol; /* offers register kernels, NULL: none */
+  const char *registers_symbol; /* the author's function that offers register
+                                   kernels, or NULL */
   bool companion;               /* the kernel is part of the companion plugin,
                                    because it is a CUDA kernel of an operator of
                                    this plugin */
@@ -209,7 +213,7 @@ typedef struct tnm_data {
 } tnm_data;
 
 typedef struct tnm_example_item {
-  const char *name; /* of an input, output or aux */
+  const char *name; /* name of an input, output or state */
   tnm_data data;
 } tnm_example_item;
 
@@ -219,10 +223,10 @@ typedef struct tnm_example {
   size_t n_params;
   const tnm_example_item *items;
   size_t n_items;
-  const tnm_example_item *grads; /* grad: of outputs and inputs */
+  const tnm_example_item *grads; /* gradients of outputs and inputs */
   size_t n_grads;
   double tol;    /* tolerance; 0: default */
-  bool training; /* the call is one of training */
+  bool training; /* the example's calls are in training mode */
   tnm_pos pos;
 } tnm_example;
 
@@ -231,24 +235,27 @@ typedef struct tnm_gradcheck {
   uint32_t points;
   double eps;
   double tol;
-  const char *skip; /* the reason to skip it, or NULL */
+  const char *skip; /* the reason to skip the test, or NULL */
 } tnm_gradcheck;
 
 /* One operator, or, if `target` is set, the kernels that a `kernels_for`
  * document adds to an operator of another plugin. A family has several
  * operators. */
 typedef struct tnm_operator {
-  const char *file;         /* "quadratic.yaml": name without folders */
-  const char *stem;         /* "quadratic" */
-  const tn_op *op;          /* infer is NULL; NULL for kernels_for */
-  const char *infer_symbol; /* hook `{c: sym}`, or NULL */
-  const tn_target *target;  /* kernels_for, or NULL */
+  const char *file; /* "quadratic.yaml": name without folders */
+  const char *stem; /* "quadratic": `file` without ".yaml" */
+  const tn_op *op;  /* table of the operator, without functions; NULL in a
+                       kernels_for document */
+  const char *infer_symbol; /* author's function for shapes, or NULL */
+  const tn_target *target;  /* the operator of a kernels_for document; NULL in
+                               other documents */
   const tn_op *target_op;   /* the operator of `target`, from the plugins of
                                `--with` */
   const struct tnm_operator *described; /* the manifest of the operator of
                                            `target`; NULL if only a built file
                                            has the operator */
-  const tnm_formula *forward;           /* per output, or n_forward 0 */
+  const tnm_formula *forward; /* one formula for each output; n_forward is 0
+                                 without formulas */
   size_t n_forward;
   const tnm_formula *backward; /* one formula for each differentiable input;
                                   NULL: none */
@@ -262,7 +269,8 @@ typedef struct tnm_operator {
   tnm_gradcheck gradcheck;
   bool batch_invariant; /* tests may assume that the result of a row does not
                            depend on the other rows of its batch */
-  const struct tnm_binding *binding; /* or NULL; see binding.h */
+  const struct tnm_binding
+      *binding;          /* the binding of the operator (binding.h), or NULL */
   const tnm_pos *shapes; /* position of the shape of each output, or NULL */
   /* for each type variable, the least type in which generated kernels compute:
    * f32, f64, i32 or i64; TN_DTYPE_UNKNOWN: it depends on the type of the
@@ -300,7 +308,8 @@ typedef struct tnm_plugin {
   const tnm_operator
       *operators; /* in order of the tables, kernels_for documents included */
   size_t n_operators;
-  const char *init_symbol; /* of tn_plugin.init and fini, or NULL */
+  const char *init_symbol; /* names of the author's functions for tn_plugin.init
+                              and fini, or NULL */
   const char *fini_symbol;
   const char *const
       *files; /* paths of all files that were read; plugin.yaml is the first */
@@ -337,7 +346,8 @@ typedef struct tnm_text {
   const char *path;
   const char *text; /* borrowed for the call */
   size_t n;
-  const char *plugin; /* its name, if `path` is NULL; must outlive the result */
+  const char *plugin; /* if `path` is NULL, the plugin's name; must outlive the
+                         result */
 } tnm_text;
 tnm_plugin *tnm_plugin_read_with(const tn__env *env, const char *path,
                                  const tnm_text *text,

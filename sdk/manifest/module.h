@@ -24,8 +24,9 @@ typedef struct tnm_origin {
 typedef struct tnm_probe {
   const tn__env *env;
   const tnm_origin *from;
-  const char *folder; /* where tenon-probe is, or its folder "tenon" */
-  uint32_t seconds;   /* after which the process is ended */
+  const char *folder; /* folder that contains tenon-probe, or a folder "tenon"
+                         with it */
+  uint32_t seconds;   /* the probe's process is ended after this time */
 } tnm_probe;
 
 /* A function of a library to be called as an operator. */
@@ -40,7 +41,7 @@ typedef struct tnm_bind_request {
 typedef struct tnm_module {
   uint32_t struct_size;
   uint32_t reserved;
-  const char *version; /* TN_VERSION of its build */
+  const char *version; /* TN_VERSION with which this library was built */
 
   /* Reads a plugin's manifests (an operator file may be alone). TN_INVALID
    * after mistakes; their messages are added to `why`. `env` NULL: the C
@@ -79,7 +80,7 @@ typedef struct tnm_module {
 
 /* Records of tenon-probe (core/base/child.h). */
 enum {
-  TNM_PROBE_RUN = 1, /* "OPERATOR EXAMPLE", before its calls */
+  TNM_PROBE_RUN = 1, /* "OPERATOR EXAMPLE": the calls of this example follow */
   TNM_PROBE_FAIL = 2 /* "CODE REASON" */
 };
 

@@ -10,7 +10,8 @@
 
 enum {
   MAX_PLUGIN_BYTES = 1 << 30,
-  MAX_NOTES = 1000 /* in all segments, as for the loader */
+  MAX_NOTES =
+      1000 /* most notes in all segments; the loader has the same limit */
 };
 
 /* A file in memory. */
@@ -30,6 +31,7 @@ static bool copy_file_bytes(const image *file, uint64_t offset, void *to,
   return true;
 }
 
+/* Rounds n up to a multiple of 4, as the format of notes demands. */
 static uint64_t round_up(uint64_t n) {
   return (n + 3) & ~(uint64_t)3;
 }
@@ -62,6 +64,8 @@ static bool find_manifest_in_segment(image *file, uint64_t at, uint64_t end,
   return false;
 }
 
+/* Finds the note with the manifest in an ELF file. Returns false if the file
+ * is no valid ELF file or has no such note. */
 static bool find_manifest(image *file, image *manifest) {
   Elf64_Ehdr elf;
   if (!copy_file_bytes(file, 0, &elf, sizeof elf) ||

@@ -51,6 +51,7 @@ tnm_pos tnm_pos_span(tnm_pos from, tnm_pos to) {
 
 /* ----------------------------------------------------------------- messages */
 
+/* Reports a token that is no part of the expression language. */
 static void report_bad_character(const tnm_parser *p) {
   const tnm_token *token = &p->token;
   tnm_diags *diags = p->source->diags;
@@ -115,6 +116,7 @@ static void report_unexpected(const tnm_parser *p, const char *wanted) {
   }
 }
 
+/* Reports a formula with more than `limit` of `what` ("parts"). */
 static void report_too_large(const tnm_parser *p, const char *what,
                              unsigned limit) {
   tnm_diag_spec spec = {"E0037", p->token.pos, "one too many"};
@@ -126,6 +128,7 @@ static void report_too_large(const tnm_parser *p, const char *what,
 
 /* -------------------------------------------------------------------- nodes */
 
+/* Reads the next token into p->token. */
 static void next_token(tnm_parser *p) {
   p->token = tnm_read_token(&p->lexer);
 }
@@ -163,6 +166,7 @@ static tnm_expr *new_leaf(tnm_parser *p, int kind, const tnm_token *token) {
   return expr->text ? expr : NULL;
 }
 
+/* Makes the node for `left op right`. Returns NULL if memory ran out. */
 static tnm_expr *new_binary_node(tnm_parser *p, char op, const tnm_expr *left,
                                  const tnm_expr *right) {
   tnm_expr *expr = new_node(p, TNM_BINARY, tnm_pos_span(left->pos, right->pos));
@@ -189,6 +193,7 @@ static bool enter_nesting_level(tnm_parser *p) {
 
 static tnm_expr *parse_prefix(tnm_parser *p);
 
+/* Parses a constant. Returns NULL after a message. */
 static tnm_expr *parse_number(tnm_parser *p) {
   tnm_token token = p->token;
   tnm_expr *expr = new_leaf(p, TNM_NUMBER, &token);
@@ -230,6 +235,7 @@ static bool close_parenthesis(tnm_parser *p, const tnm_token *open,
   return false;
 }
 
+/* Parses `(expression)`. Returns NULL after a message. */
 static tnm_expr *parse_parenthesised(tnm_parser *p) {
   tnm_token open = p->token;
   tnm_pos end;
@@ -307,6 +313,8 @@ static tnm_expr *parse_output_gradient(tnm_parser *p, const tnm_token *name) {
   return expr;
 }
 
+/* Parses a number, a name, a call, `grad.NAME` or an expression in
+ * parentheses. Returns NULL after a message. */
 static tnm_expr *parse_primary(tnm_parser *p) {
   if (p->token.kind == TNM_TOKEN_NUMBER) return parse_number(p);
   if (is_next_operator(p, '(')) return parse_parenthesised(p);
@@ -321,6 +329,7 @@ static tnm_expr *parse_primary(tnm_parser *p) {
   return new_leaf(p, TNM_NAME, &name);
 }
 
+/* Parses `a^b`, or `a` if no `^` follows. Returns NULL after a message. */
 static tnm_expr *parse_power(tnm_parser *p) {
   tnm_expr *base = parse_primary(p);
   if (!base || !tnm_parser_accept_op(p, '^')) return base;
@@ -328,6 +337,8 @@ static tnm_expr *parse_power(tnm_parser *p) {
   return exponent ? new_binary_node(p, '^', base, exponent) : NULL;
 }
 
+/* Parses an expression with or without a leading minus sign. Returns NULL
+ * after a message. */
 static tnm_expr *parse_inner_prefix(tnm_parser *p) {
   tnm_pos minus = p->token.pos;
   if (!tnm_parser_accept_op(p, '-')) return parse_power(p);
@@ -355,11 +366,13 @@ static const char *const levels[] = {"lgen<>", "+-", "*/%"};
 
 enum { COMPARISON = 0, N_LEVELS = sizeof levels / sizeof *levels };
 
+/* Tests whether the next token is an operator of precedence level `level`. */
 static bool is_next_at_level(const tnm_parser *p, size_t level) {
   return p->token.kind == TNM_TOKEN_OPERATOR &&
          strchr(levels[level], p->token.op);
 }
 
+/* Reports a second comparison in a row: `a < b < c`. */
 static void report_chained_comparison(const tnm_parser *p) {
   tnm_diag_spec spec = {"E0036", p->token.pos, "second comparison"};
   size_t id =

@@ -6,17 +6,22 @@
 
 #include "front.h"
 
+/* Tests whether a mapping has the entry `key: word`. */
 static bool has_value(const tnm_tree *map, const char *key, const char *word) {
   const tnm_tree *value = tnm_tree_get(map, key);
   return value != NULL && value->kind == TNM_SCALAR &&
          strcmp(value->text, word) == 0;
 }
 
+/* Tests whether an item of a list is the text `word`, or a mapping with this
+ * value of the key `name` or `that`. */
 static bool is_item_named(const tnm_tree *node, const char *word) {
   if (node->kind == TNM_SCALAR) return strcmp(node->text, word) == 0;
   return has_value(node, "name", word) || has_value(node, "that", word);
 }
 
+/* Returns the value of the key `word` of a mapping, or the item of a list that
+ * has this name; NULL if there is none. */
 static const tnm_tree *find_child(const tnm_tree *from, const char *word) {
   if (from->kind == TNM_MAP) return tnm_tree_get(from, word);
   if (from->kind != TNM_LIST) return NULL;

@@ -19,6 +19,7 @@ typedef struct printer {
   int gutter; /* columns that line numbers occupy, left of the source */
 } printer;
 
+/* Returns the escape sequence `code`; "" if the output has no colours. */
 static const char *get_color_code(const printer *p, const char *code) {
   return p->color ? code : "";
 }
@@ -33,6 +34,7 @@ static bool is_warning(const tnm_message *m) {
   return m->spec.code[0] == 'W';
 }
 
+/* Returns "error" or "warning". */
 static const char *get_severity(const tnm_message *m) {
   return is_warning(m) ? "warning" : "error";
 }
@@ -44,6 +46,8 @@ typedef struct line {
   size_t n;
 } line;
 
+/* Returns the text of line `number`, from 1; an empty line if the file has
+ * fewer. */
 static line find_line(const tnm_file *file, uint32_t number) {
   const char *at = file->text;
   const char *end = at + file->n;
@@ -71,6 +75,7 @@ static uint32_t next_character(line *rest, size_t *bytes) {
   return shown ? c : 0xfffd;
 }
 
+/* Returns the number of characters of a line. */
 static uint32_t count_line_characters(line l) {
   uint32_t n = 0;
   for (size_t bytes; l.n > 0; ++n) next_character(&l, &bytes);
@@ -81,9 +86,11 @@ static uint32_t count_line_characters(line l) {
 typedef struct window {
   uint32_t first;
   uint32_t end;
-  uint32_t length; /* of the whole line */
+  uint32_t length; /* characters of the whole line */
 } window;
 
+/* Chooses the part of a long line that is printed, so that it shows `column`.
+ */
 static window choose_window(line l, uint32_t column) {
   window w = {0, 0, count_line_characters(l)};
   w.end = w.length;
@@ -94,6 +101,7 @@ static window choose_window(line l, uint32_t column) {
   return w;
 }
 
+/* Prints the part of a source line that the window shows. */
 static void print_source(const printer *p, line l, window w) {
   if (w.first > 0) fputs("...", p->to);
   uint32_t i = 0;
@@ -112,8 +120,9 @@ static void print_source(const printer *p, line l, window w) {
   if (w.end < w.length) fputs("...", p->to);
 }
 
-/* Number of terminal columns of the characters [from, to) of a line, counted
- * from 0. A character after the end of the line counts as one column. */
+/* Returns the number of terminal columns of the characters [from, to) of a
+ * line, counted from 0. A character after the end of the line counts as one
+ * column. */
 static uint32_t measure_columns(line l, uint32_t from, uint32_t to) {
   uint32_t width = 0;
   for (uint32_t i = 0; i < to; ++i) {
@@ -135,6 +144,7 @@ typedef struct place {
   const char *label;
 } place;
 
+/* Prints a line number left of the source; blanks for 0. */
 static void print_line_number(const printer *p, uint32_t number) {
   fputs(get_color_code(p, BLUE), p->to);
   if (number == 0)
@@ -144,6 +154,8 @@ static void print_line_number(const printer *p, uint32_t number) {
   fputs(get_color_code(p, PLAIN), p->to);
 }
 
+/* Prints the carets that mark a place below the source line, with the text
+ * after them. */
 static void print_carets(const printer *p, line l, window w,
                          const place *where) {
   uint32_t from = where->pos.column - 1;
@@ -161,6 +173,8 @@ static void print_carets(const printer *p, line l, window w,
   fprintf(p->to, "%s\n", get_color_code(p, PLAIN));
 }
 
+/* Prints the source line of a place and marks the place. `before` is the place
+ * that was printed before it, or NULL. */
 static void print_place(const printer *p, const place *where,
                         const place *before, uint32_t main_file) {
   const tnm_file *file = tnm_diags_get_file(p->diags, where->pos.file);
@@ -195,6 +209,8 @@ static bool is_place_before(const place *a, const place *b,
   return tnm_pos_compare(a->pos, b->pos) < 0;
 }
 
+/* Collects the places of a message in the order of printing. Returns their
+ * number. */
 static size_t collect_places(const tnm_message *m, place *places) {
   size_t n = 1;
   places[0] = (place){m->spec.pos, '^', m->spec.under};
@@ -211,6 +227,7 @@ static size_t collect_places(const tnm_message *m, place *places) {
   return n;
 }
 
+/* Returns the width of the longest line number, at least 3. */
 static int measure_line_numbers(const place *places, size_t n) {
   int width = 3;
   for (size_t i = 0; i < n; ++i) {
@@ -222,6 +239,7 @@ static int measure_line_numbers(const place *places, size_t n) {
 
 /* ----------------------------------------------------------------- messages */
 
+/* Prints the first line of a message: position, severity, code and text. */
 static void print_message_head(const printer *p, const tnm_message *m) {
   const tnm_file *file = tnm_diags_get_file(p->diags, m->spec.pos.file);
   fprintf(p->to, "%s%s:%u:%u: %s%s[%s]: %s%s%s\n", get_color_code(p, BOLD),
@@ -231,6 +249,7 @@ static void print_message_head(const printer *p, const tnm_message *m) {
           get_color_code(p, PLAIN));
 }
 
+/* Prints all messages for readers, with their source lines. */
 static void print_as_text(printer *p, const tnm_message *m) {
   place places[MAX_PLACES];
   size_t n = collect_places(m, places);
@@ -247,6 +266,7 @@ static void print_as_text(printer *p, const tnm_message *m) {
   }
 }
 
+/* Returns "s" unless n is 1. */
 static const char *get_plural_suffix(size_t n) {
   return n == 1 ? "" : "s";
 }
@@ -262,6 +282,7 @@ static const char *find_first_code(const tnm_diags *diags) {
   return first->spec.code;
 }
 
+/* Prints the last line: the numbers of errors and warnings. */
 static void print_message_count(const printer *p) {
   const tnm_diags *d = p->diags;
   fputs("opgen: ", p->to);
@@ -287,6 +308,7 @@ static void write_json_place(tn__buf *buf, const tnm_diags *diags,
               pos.column, pos.length);
 }
 
+/* Writes the notes, help lines or places (`kind`) of a message as JSON. */
 static void write_json_extras(tn__buf *buf, const tnm_diags *diags,
                               const tnm_message *m, int kind) {
   static const char *const names[] = {
@@ -323,6 +345,7 @@ static void write_json_message(tn__buf *buf, const tnm_diags *diags,
   tn__buf_add(buf, "}");
 }
 
+/* Prints all messages as JSON. */
 static void print_json(const printer *p) {
   const tnm_diags *diags = p->diags;
   tn__buf buf;

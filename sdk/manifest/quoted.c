@@ -15,10 +15,12 @@ typedef struct quoted {
   uint32_t n_read;
 } quoted;
 
+/* Tests whether a byte continues a UTF-8 character. */
 static bool is_continuation(char c) {
   return ((unsigned char)c & 0xc0u) == 0x80u;
 }
 
+/* Returns the number of characters of a UTF-8 text. */
 static uint32_t count_characters(const char *text) {
   uint32_t n = 0;
   for (; *text != '\0'; ++text) n += !is_continuation(*text);
@@ -35,8 +37,9 @@ void tnm_diags_add_quoted(tnm_diags *diags, tnm_pos pos, const char *text) {
     diags->failed = true;
 }
 
-/* Number of characters in the file that represent the next character of the
- * text. In single quotes the only escape is the doubled quote. */
+/* Returns the number of characters in the file that represent the next
+ * character of the text. In single quotes the only escape is the doubled
+ * quote. */
 static uint32_t count_file_characters(char quote, const char *at) {
   if (quote == '\'') return at[0] == '\'' ? 2 : 1;
   if (at[0] != '\\') return 1;
@@ -52,6 +55,7 @@ static uint32_t count_file_characters(char quote, const char *at) {
   }
 }
 
+/* Returns the address after n characters of UTF-8. */
 static const char *skip_characters(const char *at, uint32_t n) {
   for (; n > 0 && *at != '\0'; --n) do
       ++at;
@@ -59,8 +63,8 @@ static const char *skip_characters(const char *at, uint32_t n) {
   return at;
 }
 
-/* Number of characters of the file between the opening quote and character `n`
- * of the text. */
+/* Returns the number of characters of the file between the opening quote and
+ * character `n` of the text. */
 static uint32_t find_file_offset(const tnm_diags *diags, const quoted *q,
                                  uint32_t n) {
   const char *at = tnm_diags_get_file(diags, q->pos.file)->text;
@@ -78,7 +82,9 @@ static uint32_t find_file_offset(const tnm_diags *diags, const quoted *q,
   return total;
 }
 
-/* A position that covers the whole text is returned unchanged. */
+/* Converts a position in the text of a value in quotes to one in the file,
+ * where escapes are longer. A position that covers the whole text is returned
+ * unchanged. */
 tnm_pos tnm_diags_file_pos(const tnm_diags *diags, tnm_pos pos) {
   for (size_t i = 0; i < diags->quoted.n; ++i) {
     const quoted *q = diags->quoted.v[i];

@@ -41,11 +41,14 @@ static void report_unknown_name(resolver *r, const tnm_expr *expr) {
     tnm_names_add_help(&names, diags, id, expr->text);
 }
 
+/* Tests whether parameters of this type (TN_FIELD_*) are one number. */
 static bool is_single_number(uint32_t type) {
   return type == TN_FIELD_BOOL || type == TN_FIELD_INT ||
          type == TN_FIELD_FLOAT || type == TN_FIELD_ENUM;
 }
 
+/* Reports a parameter that formulas cannot use, because it is no single
+ * number. */
 static void report_bad_param(resolver *r, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0038", expr->pos, "not a single number"};
   size_t id = tnm_diag_add(
@@ -73,7 +76,8 @@ static void report_none_param(resolver *r, const tnm_expr *expr) {
   r->failed = true;
 }
 
-/* Counts the different tensors of the formula. */
+/* Counts a tensor that the formula names for the first time; reports one too
+ * many. */
 static void count_tensor(resolver *r, const tnm_expr *expr) {
   uint32_t key = expr->index * 16 + (uint32_t)expr->kind;
   for (uint32_t i = 0; i < r->n_seen; ++i)
@@ -91,6 +95,8 @@ static void count_tensor(resolver *r, const tnm_expr *expr) {
   r->failed = true;
 }
 
+/* Finds the parameter that a name means; reports names and parameters that
+ * formulas cannot use. */
 static void resolve_param(resolver *r, tnm_expr *expr) {
   expr->kind = TNM_PARAM;
   expr->index = tnm_scope_param(r->scope, expr->text);
@@ -106,6 +112,7 @@ static void resolve_param(resolver *r, tnm_expr *expr) {
     report_none_param(r, expr);
 }
 
+/* Finds the operand or parameter that a name means; reports mistakes. */
 static void resolve_name(resolver *r, tnm_expr *expr) {
   const tnm_scope *scope = r->scope;
   expr->kind = TNM_INPUT;
@@ -121,6 +128,7 @@ static void resolve_name(resolver *r, tnm_expr *expr) {
   }
 }
 
+/* Reports `grad.NAME` where NAME is no output. */
 static void report_no_output(resolver *r, const tnm_expr *expr) {
   tnm_diags *diags = r->source->diags;
   tnm_diag_spec spec = {"E0039", expr->pos, "has no gradient here"};
@@ -132,6 +140,7 @@ static void report_no_output(resolver *r, const tnm_expr *expr) {
   r->failed = true;
 }
 
+/* Finds the output that `grad.NAME` names; reports mistakes. */
 static void resolve_grad(resolver *r, tnm_expr *expr) {
   expr->index = tnm_scope_output(r->scope, expr->text);
   if (!r->scope->gradient) {
@@ -176,6 +185,8 @@ static const char *find_operator(const char *name) {
   return NULL;
 }
 
+/* Adds a help line to message `id` if an operator computes the function
+ * `name`. Returns whether it added the line. */
 static bool add_operator_help(tnm_diags *diags, size_t id, const char *name) {
   const char *operator_name = find_operator(name);
   if (operator_name == NULL) return false;
@@ -201,8 +212,9 @@ static void report_unknown_function(resolver *r, const tnm_expr *expr) {
     tnm_names_add_help(&names, r->source->diags, id, expr->text);
 }
 
-/* Checks the number of arguments of a call. A help line for `max(x)` says that
- * the author probably wants the largest of all elements. */
+/* Checks the number of arguments of a call. Returns false after a message. A
+ * help line for `max(x)` says that the author probably wants the largest of
+ * all elements. */
 static bool check_call_args(resolver *r, const tnm_expr *expr) {
   const uint32_t n = tnm_function_at(expr->index)->n_args;
   size_t id = 0;
@@ -212,6 +224,7 @@ static bool check_call_args(resolver *r, const tnm_expr *expr) {
   return false;
 }
 
+/* Finds the called function; reports mistakes. */
 static void resolve_call(resolver *r, tnm_expr *expr) {
   expr->index = tnm_function_find(expr->text);
   if (expr->index == TN_NONE) {

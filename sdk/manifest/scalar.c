@@ -12,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
+/* Reports a value that is not `expected`. Returns the message's id. */
 static size_t report_bad_value(tnm_diags *diags, const tnm_tree *node,
                                const char *expected) {
   tnm_diag_spec spec = {"E0014", node->pos, NULL};
@@ -42,7 +43,8 @@ static bool is_special_number(const char *text) {
   return strcmp(word, "inf") == 0 || strcmp(word, "nan") == 0;
 }
 
-/* Reads a double; one that is too large becomes infinity. */
+/* Reads a double; one that is too large becomes infinity. Returns false if the
+ * text is no number. */
 static bool read_double(const char *text, double *out) {
   bool decimal = strspn(text, "+-.0123456789eE") == strlen(text);
   if (text[0] == '\0' || !(decimal || is_special_number(text))) return false;
@@ -266,6 +268,8 @@ static const char reserved_too[] =
     "thread_local typeid typeof uint16_t uint32_t uint64_t uint8_t "
     "uintptr_t unix wchar_t xor_eq ";
 
+/* Tests whether a name is a keyword of C or C++, or has a meaning in
+ * expressions. */
 static bool is_reserved(const char *name) {
   char word[TNM_MAX_NAME + 3];
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; ++i) {
@@ -275,6 +279,8 @@ static bool is_reserved(const char *name) {
   return n < (int)sizeof word && strstr(reserved_too, word) != NULL;
 }
 
+/* Reports an invalid name. `format` is the rule, `what` the kind of the named
+ * thing. Returns the message's id. */
 static size_t report_bad_name(tnm_diags *diags, const tnm_tree *node,
                               const char *format, const char *what) {
   char text[160];

@@ -303,6 +303,7 @@ const tnm_schema *const tnm_schemas[] = {
 
 /* ----------------------------------------------------------------- checking */
 
+/* Returns the schema's entry of a key; NULL if the schema does not have it. */
 static const tnm_key *find_key(const tnm_schema *schema, const char *name) {
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key) {
     if (strcmp(key->name, name) == 0) return key;
@@ -312,6 +313,7 @@ static const tnm_key *find_key(const tnm_schema *schema, const char *name) {
 
 enum { MAX_SCHEMA_KEYS = 32 };
 
+/* Lists the keys of a schema. Returns their number. */
 static size_t list_key_names(const tnm_schema *schema, const char **names) {
   size_t n = 0;
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key)
@@ -350,6 +352,7 @@ static void report_unknown_key(tnm_diags *diags, const tnm_schema *schema,
     tnm_suggest_word(diags, id, entry->key, names, n);
 }
 
+/* Returns the text for a set of forms, for messages. */
 static const char *name_forms(int forms) {
   switch (forms) {
     case TNM_SCALAR:
@@ -369,6 +372,8 @@ static const char *name_forms(int forms) {
   }
 }
 
+/* Reports a value that is a scalar, list or mapping where the schema allows
+ * another form. */
 static void report_wrong_form(tnm_diags *diags, const tnm_key *key,
                               const tnm_tree *value) {
   tnm_diag_spec spec = {"E0013", value->pos, name_forms(value->kind)};
@@ -384,12 +389,15 @@ static void report_empty_value(tnm_diags *diags, const tnm_key *key,
   tnm_diag_add_help(diags, id, "`%s`: %s", key->name, key->doc);
 }
 
+/* Reports a list with too many items. */
 static void report_long_value(tnm_diags *diags, const tnm_tree *value) {
   tnm_diag_spec spec = {"E0007", value->key_pos, NULL};
   tnm_diag_add(diags, &spec, "`%s` has more than %d items", value->key,
                TNM_MAX_KEYS);
 }
 
+/* Checks that a key has a value of a permitted form (scalar, list, mapping).
+ * Returns false after a message. */
 static bool check_value_form(tnm_diags *diags, const tnm_key *key,
                              const tnm_tree *entry) {
   if (entry->kind == TNM_SCALAR && entry->plain && entry->text[0] == '\0')
@@ -415,6 +423,8 @@ static void correct_misspelt_key(const tnm_schema *schema, const tnm_tree *map,
   if (find_key(schema, meant)->forms & entry->kind) entry->key = meant;
 }
 
+/* Checks the key and the value's form of one entry of a mapping. Returns false
+ * after a message about the value. */
 static bool check_entry(tnm_diags *diags, const tnm_schema *schema,
                         const tnm_tree *map, tnm_tree *entry) {
   if (entry->kind == 0) return true;
@@ -427,8 +437,9 @@ static bool check_entry(tnm_diags *diags, const tnm_schema *schema,
   return key == NULL || check_value_form(diags, key, entry);
 }
 
-/* An entry with a value of a wrong form keeps its key, so that the key is not
- * reported as missing too. */
+/* Checks the keys of a mapping and the forms of their values. An entry with a
+ * value of a wrong form keeps its key, so that the key is not reported as
+ * missing too. */
 bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
                      tnm_tree *value) {
   if (value->kind != TNM_MAP) {
@@ -456,6 +467,7 @@ static bool is_misspelt(const tnm_schema *schema, const tnm_tree *map,
   return false;
 }
 
+/* Returns the position of the first key of a mapping. */
 static tnm_pos find_map_start(const tnm_tree *map) {
   return map->first != NULL ? map->first->key_pos : map->pos;
 }

@@ -6,6 +6,7 @@
 
 #include "expr.h"
 
+/* Returns the index of a name; TN_NONE if the list does not have it. */
 static uint32_t find_name(const char *const *names, uint32_t n,
                           const char *name) {
   for (uint32_t i = 0; i < n; ++i)
@@ -27,7 +28,7 @@ uint32_t tnm_scope_param(const tnm_scope *scope, const char *name) {
   return TN_NONE;
 }
 
-/* Makes room for one more name. */
+/* Makes room for one more name. Returns false if memory ran out. */
 static bool grow_names(tnm_names *names) {
   if (names->n < names->capacity) return true;
   size_t capacity = names->capacity ? 2 * names->capacity : 16;

@@ -26,8 +26,8 @@ typedef struct value {
 
 static const value no_value = {-1, false};
 
-/* Appends an item to a list. If memory runs out, the arena is marked, and
- * tnm_program_finish reports it. */
+/* Appends an item to a list. Returns false if memory runs out; then the arena
+ * is marked, and tnm_program_finish reports it. */
 static bool push_item(tnm_program *program, tn__vec *vec, void *item) {
   if (item && tn__vec_push(program->arena->env, vec, item) == TN_OK)
     return true;
@@ -35,6 +35,8 @@ static bool push_item(tnm_program *program, tn__vec *vec, void *item) {
   return false;
 }
 
+/* Adds a node to the shape program; `list`: its value is a list. Returns
+ * no_value if there are too many nodes or memory ran out. */
 static value add_node(tnm_program *program, const tn_node *node, bool list) {
   if (program->nodes.n >= MAX_NODES) return no_value;
   tn_node *own = tn__arena_alloc(program->arena, sizeof *own);
@@ -45,6 +47,7 @@ static value add_node(tnm_program *program, const tn_node *node, bool list) {
 
 /* -------------------------------------------------------------------- names */
 
+/* Returns the index of a name of n bytes; -1 if the list does not have it. */
 static int32_t find_name(const tn__vec *names, const char *name, size_t n) {
   for (size_t i = 0; i < names->n; ++i) {
     const char *known = names->v[i];
@@ -53,10 +56,13 @@ static int32_t find_name(const tn__vec *names, const char *name, size_t n) {
   return -1;
 }
 
+/* Tests whether a name is one of a dimension or pack: it begins with a capital
+ * letter. */
 static bool is_variable(const char *name) {
   return name[0] >= 'A' && name[0] <= 'Z';
 }
 
+/* Appends a list of names. */
 static void add_names(tnm_names *names, const tn__vec *vec) {
   for (size_t i = 0; i < vec->n; ++i) {
     const char *name = vec->v[i];
@@ -78,8 +84,8 @@ static void report_forbidden_dimension(tnm_program *program,
       "everything");
 }
 
-/* Adds a help line if a dimension has this name with other upper or lower case
- * letters. */
+/* Adds a help line to message `id` if a dimension has this name with other
+ * upper or lower case letters. Returns whether it added the line. */
 static bool add_capital_help(const tnm_program *program, const tnm_expr *expr,
                              size_t id) {
   const size_t n = strlen(expr->text);
@@ -128,7 +134,8 @@ static void report_unknown_name(tnm_program *program, const tnm_expr *expr) {
     add_new_name_help(program, expr->text, id);
 }
 
-/* Finds the operand of a name. */
+/* Finds the operand with the name `expr`: node->a becomes its list, node->b
+ * its index. Returns false if `expr` is no operand's name. */
 static bool find_operand(const tnm_program *program, const tnm_expr *expr,
                          tn_node *node) {
   if (expr->kind != TNM_NAME) return false;
@@ -143,6 +150,8 @@ static bool find_operand(const tnm_program *program, const tnm_expr *expr,
   return true;
 }
 
+/* Adds the node that reads parameter number `index`. Returns no_value after a
+ * message if its type has no place in shapes. */
 static value lower_param(tnm_program *program, const tnm_expr *expr,
                          uint32_t index) {
   tn_node node = {.op = TN_NODE_PARAM, .a = (int32_t)index};
@@ -165,6 +174,7 @@ static value lower_param(tnm_program *program, const tnm_expr *expr,
   return no_value;
 }
 
+/* Lowers the name of a dimension or pack. Returns no_value after a message. */
 static value lower_variable(tnm_program *program, const tnm_expr *expr) {
   size_t n = strlen(expr->text);
   tn_node dim = {.op = TN_NODE_DIM,
@@ -180,6 +190,8 @@ static value lower_variable(tnm_program *program, const tnm_expr *expr) {
   return no_value;
 }
 
+/* Lowers a name: a dimension, a pack or a parameter. Returns no_value after a
+ * message. */
 static value lower_name(tnm_program *program, const tnm_expr *expr) {
   tn_node operand;
   if (is_variable(expr->text)) return lower_variable(program, expr);
@@ -199,6 +211,7 @@ static value lower_name(tnm_program *program, const tnm_expr *expr) {
   return no_value;
 }
 
+/* Lowers a constant. Returns no_value after a message if it is no integer. */
 static value lower_number(tnm_program *program, const tnm_expr *expr) {
   char *end = NULL;
   errno = 0;
@@ -327,6 +340,8 @@ static void report_unknown_function(tnm_program *program,
   tnm_names_add_help(&names, program->diags, id, expr->text);
 }
 
+/* Lowers a call of a function such as `size(x)`. Returns no_value after a
+ * message. */
 static value lower_call(tnm_program *program, const tnm_expr *expr) {
   for (size_t i = 0; i < N_FUNCTIONS; ++i) {
     const struct function *f = &functions[i];
@@ -339,6 +354,7 @@ static value lower_call(tnm_program *program, const tnm_expr *expr) {
   return no_value;
 }
 
+/* Returns the TN_NODE_* of a binary operator of expressions. */
 static uint32_t find_binary_node(char op) {
   static const struct {
     char op;
@@ -354,6 +370,7 @@ static uint32_t find_binary_node(char op) {
   return TN_NODE_NE;
 }
 
+/* Lowers an expression. Returns no_value after a message. */
 static value lower_expr(tnm_program *program, const tnm_expr *expr) {
   switch (expr->kind) {
     case TNM_NUMBER:
@@ -404,6 +421,8 @@ static tnm_token find_spread_pack(const tnm_item *item) {
   return name;
 }
 
+/* Defines a pack with this name, if it is new. Returns false after a message
+ * if a single dimension has the name, or if memory ran out. */
 static bool define_pack(tnm_program *program, const tnm_token *name) {
   if (find_name(&program->packs, name->text, name->n) >= 0) return true;
   if (find_name(&program->dims, name->text, name->n) < 0)
@@ -423,7 +442,7 @@ static bool define_pack(tnm_program *program, const tnm_token *name) {
 
 /* Defines a dimension for each upper-case name in an item, except packs. It
  * reads tokens, not trees: so even the names of an invalid pattern are known
- * and cause no second message. */
+ * and cause no second message. Returns false if memory ran out. */
 static bool define_dims(tnm_program *program, const tnm_item *item) {
   tnm_lexer lexer = {.at = item->text, .pos = item->pos};
   tnm_token token = tnm_read_token(&lexer);
@@ -439,6 +458,8 @@ static bool define_dims(tnm_program *program, const tnm_item *item) {
   return true;
 }
 
+/* Defines all packs and dimensions that the items of a pattern name. Returns
+ * false after a message or if memory ran out. */
 static bool define_pattern_names(tnm_program *program, const tnm_item *items,
                                  size_t n) {
   bool ok = true;
@@ -451,6 +472,7 @@ static bool define_pattern_names(tnm_program *program, const tnm_item *items,
   return ok;
 }
 
+/* Reports a list in a pattern that is not spread by `...`. */
 static void report_missing_spread(tnm_program *program, const tnm_expr *expr,
                                   const char *text) {
   tnm_diag_spec spec = {"E0041", expr->pos, "one dimension is wanted"};
@@ -463,6 +485,7 @@ static void report_missing_spread(tnm_program *program, const tnm_expr *expr,
                     text);
 }
 
+/* Reports `...` after a single number. */
 static void report_needless_spread(tnm_program *program, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0041", expr->pos, "a single number"};
   size_t id =
@@ -473,7 +496,8 @@ static void report_needless_spread(tnm_program *program, const tnm_expr *expr) {
       "`S...`");
 }
 
-/* Lowers one item of a pattern to a term. */
+/* Lowers one item of a pattern to a term of the shape. Returns false after a
+ * message. */
 static bool add_item(tnm_program *program, const tnm_item *item,
                      tn_term *term) {
   tnm_source source = {program->arena, program->diags, item->text, item->pos};
@@ -491,7 +515,7 @@ static bool add_item(tnm_program *program, const tnm_item *item,
   return result.list == spread;
 }
 
-/* "[N, C, S...]" */
+/* Returns a pattern as text: "[N, C, S...]". */
 static const char *print_pattern(tnm_program *program, const tnm_item *items,
                                  size_t n) {
   tn__buf buf;
@@ -532,6 +556,7 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
 
 /* --------------------------------------------------------------- conditions */
 
+/* Tests whether a node computes a condition. */
 static bool is_comparison(const tnm_program *program, uint32_t node) {
   const uint32_t op = ((const tn_node *)program->nodes.v[node])->op;
   return op >= TN_NODE_EQ && op <= TN_NODE_GE;

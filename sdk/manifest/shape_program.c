@@ -29,6 +29,7 @@ bool tnm_program_finish(const tnm_program *program, const tn_node **nodes,
   return true;
 }
 
+/* Copies a list of names into the arena; NULL if memory ran out. */
 static const char *const *copy_names(const tnm_program *program,
                                      const tn__vec *names) {
   const char **all =

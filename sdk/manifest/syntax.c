@@ -12,7 +12,8 @@
 /* A list or mapping that is being read. */
 typedef struct level {
   tnm_syntax *node;
-  tnm_syntax *open; /* entry of a mapping, from its key to its value; or NULL */
+  tnm_syntax *open; /* entry of a mapping with a key that was read and a value
+                       that was not; NULL: no such entry */
 } level;
 
 typedef struct reader {
@@ -32,7 +33,7 @@ typedef struct reader {
   tnm_comment *pending;  /* comments that belong to no node yet */
   tnm_comment *trailing; /* the last comment that follows a value on its line,
                             as long as the next lines may continue it */
-  tnm_page **tail;       /* link that will point to the next document */
+  tnm_page **tail;       /* pointer to set when the next document begins */
   tnm_page *page;        /* the current document */
 } reader;
 
@@ -51,6 +52,7 @@ static size_t convert_to_bytes(reader *r, size_t index) {
   return r->at;
 }
 
+/* Returns the column of byte `at`: from 1, in code points. */
 static uint32_t find_column(const reader *r, size_t at) {
   uint32_t column = 1;
   for (; at > 0 && r->text[at - 1] != '\n'; --at)
@@ -58,6 +60,7 @@ static uint32_t find_column(const reader *r, size_t at) {
   return column;
 }
 
+/* Returns the number of line breaks in [from, to). */
 static size_t count_lines_between(const reader *r, size_t from, size_t to) {
   size_t lines = 0;
   for (size_t i = from; i < to; ++i) lines += r->text[i] == '\n';
@@ -79,11 +82,14 @@ static size_t trim_end(const reader *r, size_t begin, size_t end) {
 
 /* ----------------------------------------------------------------- comments */
 
+/* Appends a comment, with those linked to it, to a list. */
 static void append_comment(tnm_comment **list, tnm_comment *comment) {
   while (*list != NULL) list = &(*list)->next;
   *list = comment;
 }
 
+/* Tests whether the node is the entry of a mapping that has a key but no value
+ * yet. */
 static bool is_open_node(const reader *r, const tnm_syntax *node) {
   return r->depth > 0 && r->levels[r->depth - 1].open == node;
 }
@@ -95,6 +101,9 @@ static bool continues_comment(const reader *r, const tnm_comment *comment) {
          count_lines_between(r, r->trailing->end, comment->begin) == 1;
 }
 
+/* Decides to which node a comment belongs: to one on the same line, to the
+ * comment that it continues, or to the next node. `from` is the end of the
+ * token before it. */
 static void attach_comment(reader *r, tnm_comment *comment, size_t from) {
   const bool same_line = count_lines_between(r, from, comment->begin) == 0;
   if (same_line && !r->begun && r->page != NULL && r->page->marked) {
@@ -112,6 +121,8 @@ static void attach_comment(reader *r, tnm_comment *comment, size_t from) {
   }
 }
 
+/* Reads the comment in [begin, end); `from` is the end of the token before it.
+ */
 static void read_comment(reader *r, size_t begin, size_t end, size_t from) {
   tnm_comment *comment = tn__arena_alloc(r->arena, sizeof *comment);
   if (comment == NULL) return;
@@ -140,6 +151,7 @@ static void read_comments(reader *r, size_t to) {
 
 /* -------------------------------------------------------------------- nodes */
 
+/* Makes an empty node; NULL if memory ran out. */
 static tnm_syntax *new_node(reader *r) {
   tnm_syntax *node = tn__arena_alloc(r->arena, sizeof *node);
   if (node != NULL) *node = (tnm_syntax){0};
@@ -167,6 +179,7 @@ static void attach_pending(reader *r, tnm_syntax *node, size_t begin) {
   r->begun = true;
 }
 
+/* Appends a node to the children of a list or mapping. */
 static void link_child(tnm_syntax *parent, tnm_syntax *node) {
   if (parent->last == NULL)
     parent->first = node;
@@ -177,7 +190,8 @@ static void link_child(tnm_syntax *parent, tnm_syntax *node) {
 }
 
 /* Creates the node for a value that begins at `begin`: the value of the last
- * key, a list item, or the root of the document. */
+ * key, a list item, or the root of the document. `below` is false for a block:
+ * comments before it belong to its first child. */
 static tnm_syntax *begin_value(reader *r, size_t begin, bool below) {
   level *parent = r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
   tnm_syntax *node = parent != NULL ? parent->open : NULL;
@@ -199,6 +213,7 @@ static tnm_syntax *begin_value(reader *r, size_t begin, bool below) {
   return node;
 }
 
+/* Tests whether the next scalar is a key of a mapping. */
 static bool expects_key(const reader *r) {
   const level *parent = r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
   return parent != NULL && parent->node->kind == TNM_MAP &&
@@ -221,6 +236,7 @@ static bool continues_prose(const reader *r, size_t begin, size_t end) {
   return false;
 }
 
+/* Begins an entry of a mapping with the key in [begin, end). */
 static void read_key(reader *r, const yaml_event_t *event, size_t begin,
                      size_t end) {
   if (memchr(r->text + r->end, '?', begin - r->end) != NULL ||
@@ -239,7 +255,7 @@ static void read_key(reader *r, const yaml_event_t *event, size_t begin,
   r->end = end;
 }
 
-/* Number of blanks at the begin of the first line of a `|` text. */
+/* Returns the number of blanks at the begin of the first line of a `|` text. */
 static size_t find_text_indent(const reader *r, size_t at, size_t end) {
   size_t blanks = 0;
   for (; at < end && strchr(" \r\n", r->text[at]) != NULL; ++at)
@@ -283,6 +299,7 @@ static void end_block_scalar(reader *r, tnm_syntax *node) {
   r->trailing = NULL;
 }
 
+/* Reads a scalar: a key, or a value of its parent. */
 static void read_scalar(reader *r, const yaml_event_t *event) {
   const size_t begin = convert_to_bytes(r, event->start_mark.index);
   const size_t end = convert_to_bytes(r, event->end_mark.index);
@@ -316,6 +333,7 @@ static void read_scalar(reader *r, const yaml_event_t *event) {
 
 /* ------------------------------------------------------- lists and mappings */
 
+/* Begins a list or mapping (`kind`). */
 static void open_level(reader *r, const yaml_event_t *event, int kind) {
   const bool flow =
       kind == TNM_MAP
@@ -353,6 +371,7 @@ static void end_block(reader *r, tnm_syntax *node) {
   }
 }
 
+/* Ends the current list or mapping. */
 static void close_level(reader *r, const yaml_event_t *event) {
   tnm_syntax *node = r->levels[r->depth - 1].node;
   read_comments(r, convert_to_bytes(r, event->start_mark.index));
@@ -369,6 +388,7 @@ static void close_level(reader *r, const yaml_event_t *event) {
 
 /* ---------------------------------------------------------------- documents */
 
+/* Begins a page for the next document. */
 static void start_document(reader *r, const yaml_event_t *event) {
   r->page = NULL;
   read_comments(r, convert_to_bytes(r, event->start_mark.index));
@@ -395,6 +415,7 @@ static void end_document(reader *r, const yaml_event_t *event) {
   r->pending = NULL;
 }
 
+/* Adds the node of one event of the YAML parser to the page. */
 static void handle_event(reader *r, const yaml_event_t *event) {
   switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:

@@ -26,8 +26,9 @@ typedef struct tnm_syntax {
   size_t n;
   int kind;         /* TNM_SCALAR, TNM_LIST, TNM_MAP */
   bool plain;       /* a scalar without quotes */
-  bool joined;      /* the node is prose with commas, which YAML splits into
-                       several keys */
+  bool joined;      /* the node is the text of `doc`, `summary`, `say` or `why`
+                       without quotes, which YAML splits into several keys at commas
+                     */
   bool flow;        /* a list or mapping in brackets */
   bool block;       /* a scalar in the lines after a `|` or `>` */
   bool commented;   /* a list or mapping in brackets that contains a comment */
@@ -56,7 +57,7 @@ typedef struct tnm_page {
   struct tnm_page *next;
   bool marked;        /* begins with `---` */
   bool odd_keys;      /* at least one key follows a `?` or has several lines */
-  tnm_comment *above; /* comments before the `---` */
+  tnm_comment *above; /* comments before the `---` that begins the document */
   tnm_comment *mark;  /* comment on the line of the `---` */
   tnm_comment *top;   /* comments before the first entry */
   bool blank;         /* an empty line separates `top` from the first entry */

@@ -122,7 +122,7 @@ const void *tnm_get_element(const tnm_member *m, const void *array, size_t i);
 typedef struct tnm_byte_reader {
   const uint8_t *begin;
   const uint8_t *at;
-  const uint8_t *end; /* of the current struct */
+  const uint8_t *end; /* end of the current struct in the encoding */
   const char *why;
   bool newer; /* the writer had a newer minor version: structs may contain
                  further members */

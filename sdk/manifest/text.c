@@ -6,6 +6,7 @@
 
 #include "front.h"
 
+/* Tests whether bytes [from, to) exist and are continuation bytes of UTF-8. */
 static bool has_continuation_bytes(const char *text, size_t n, size_t from,
                                    size_t to) {
   if (to > n) return false;
@@ -15,6 +16,7 @@ static bool has_continuation_bytes(const char *text, size_t n, size_t from,
   return true;
 }
 
+/* Returns the 6 bits of a character in byte i, a continuation byte of UTF-8. */
 static uint32_t read_continuation_bits(const char *text, size_t i) {
   return (unsigned char)text[i] & 0x3fu;
 }
@@ -45,6 +47,7 @@ typedef struct range {
   uint32_t to;
 } range;
 
+/* Tests whether one of n sorted ranges contains the character. */
 static bool is_in_ranges(const range *ranges, size_t n, uint32_t c) {
   for (size_t i = 0; i < n; ++i) {
     if (c >= ranges[i].from && c <= ranges[i].to) return true;
@@ -74,6 +77,7 @@ static bool is_forbidden(uint32_t c) {
          c == 0x2029 || c == 0xfeff;
 }
 
+/* Reports a character that manifests may not contain. */
 static void report_forbidden_character(tnm_diags *diags, tnm_pos pos,
                                        uint32_t c) {
   if (c == '\t') {
@@ -90,6 +94,7 @@ static void report_forbidden_character(tnm_diags *diags, tnm_pos pos,
                         : "remove it; manifests are plain text");
 }
 
+/* Reports a byte that is no UTF-8. */
 static void report_invalid_byte(tnm_diags *diags, tnm_pos pos, char byte) {
   tnm_diag_spec spec = {"E0002", pos, NULL};
   size_t id = tnm_diag_add(diags, &spec, "invalid UTF-8: byte 0x%02X",

@@ -14,7 +14,7 @@
 /* A list or mapping that is being read. */
 typedef struct level {
   tnm_tree *node;
-  tnm_tree *last;  /* last child */
+  tnm_tree *last;  /* last child of `node` */
   const char *key; /* the last key, until its value is read; or NULL */
   tnm_pos key_pos;
   size_t key_end; /* end of the last key, in characters of the file */
@@ -29,8 +29,8 @@ typedef struct builder {
   size_t n_values;
   size_t depth;
   level levels[TNM_MAX_DEPTH];
-  tnm_tree **tail;    /* link that will point to the next document */
-  tnm_tree *document; /* the current one */
+  tnm_tree **tail;    /* pointer to set when the next document ends */
+  tnm_tree *document; /* root of the current document */
 } builder;
 
 tnm_tree *tnm_tree_get(const tnm_tree *map, const char *key) {
@@ -48,6 +48,7 @@ bool tnm_tree_has(const tnm_tree *map, const char *key) {
   return false;
 }
 
+/* Returns the position in the file of the text of a YAML event. */
 static tnm_pos get_event_position(const builder *b, const yaml_event_t *event) {
   tnm_pos pos = {.line = (uint32_t)event->start_mark.line + 1,
                  .column = (uint32_t)event->start_mark.column + 1,
@@ -61,6 +62,8 @@ static tnm_pos get_event_position(const builder *b, const yaml_event_t *event) {
 
 /* ------------------------------------------------------------------ linking */
 
+/* Reports that the manifest has more than `limit` of `what` ("levels of
+ * nesting"). Returns false, for the caller to return. */
 static bool report_too_many(builder *b, tnm_pos pos, const char *what,
                             int limit) {
   tnm_diag_spec spec = {"E0007", pos, NULL};
@@ -68,6 +71,7 @@ static bool report_too_many(builder *b, tnm_pos pos, const char *what,
   return false;
 }
 
+/* Appends a node to the list or mapping that is being read. */
 static void append_child(level *parent, tnm_tree *node) {
   if (parent->last == NULL)
     parent->node->first = node;
@@ -77,8 +81,9 @@ static void append_child(level *parent, tnm_tree *node) {
   ++parent->node->n;
 }
 
-/* Adds a value to its parent: to the end of a list, after the key of a mapping,
- * or as the root of a document. */
+/* Adds a value to its parent: to the end of a list, after the key of a
+ * mapping, or as the root of a document. Returns false after a message if
+ * there are too many values. */
 static bool place_value(builder *b, tnm_tree *node) {
   if (++b->n_values > TNM_MAX_VALUES)
     return report_too_many(b, node->pos, "values in one manifest",
@@ -101,11 +106,13 @@ static bool place_value(builder *b, tnm_tree *node) {
   return true;
 }
 
+/* Tests whether the next scalar is a key of a mapping. */
 static bool expects_key(const builder *b) {
   const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
   return parent != NULL && parent->node->kind == TNM_MAP && parent->key == NULL;
 }
 
+/* Makes a node of this form (`kind`); NULL if memory ran out. */
 static tnm_tree *new_node(builder *b, int kind, tnm_pos pos) {
   tnm_tree *node = tn__arena_alloc(b->arena, sizeof *node);
   if (node != NULL) *node = (tnm_tree){.kind = kind, .pos = pos};
@@ -114,6 +121,8 @@ static tnm_tree *new_node(builder *b, int kind, tnm_pos pos) {
 
 /* --------------------------------------------------------------------- keys */
 
+/* Reports a feature of YAML, `what` ("tags"), that manifests may not use.
+ * Returns false, for the caller to return. */
 static bool reject_key_text(builder *b, tnm_pos pos, const char *what,
                             const char *help) {
   tnm_diag_spec spec = {"E0005", pos, "outside of the subset"};
@@ -122,6 +131,7 @@ static bool reject_key_text(builder *b, tnm_pos pos, const char *what,
   return false;
 }
 
+/* Reports a key at `pos` that the mapping already has: `first`. */
 static void report_duplicate_key(builder *b, const tnm_tree *first,
                                  tnm_pos pos) {
   tnm_diag_spec spec = {"E0006", pos, "second time"};
@@ -130,6 +140,8 @@ static void report_duplicate_key(builder *b, const tnm_tree *first,
   tnm_diag_add_place(b->diags, id, first->key_pos, "first time");
 }
 
+/* Stores a key until its value is read; reports merge keys, and keys that the
+ * mapping has already. */
 static void read_key(builder *b, const char *text, tnm_pos pos) {
   level *parent = &b->levels[b->depth - 1];
   const tnm_tree *first = tnm_tree_get(parent->node, text);
@@ -146,6 +158,8 @@ static void read_key(builder *b, const char *text, tnm_pos pos) {
 
 /* ------------------------------------------------------------------ scalars */
 
+/* Reports an escape for the forbidden character c in quoted text. Returns
+ * false, for the caller to return. */
 static bool report_bad_escape(builder *b, tnm_pos pos, unsigned char c) {
   tnm_diag_spec spec = {"E0002", pos, NULL};
   tnm_diag_add(b->diags, &spec, "invalid character U+%04X in a quoted text",
@@ -153,8 +167,8 @@ static bool report_bad_escape(builder *b, tnm_pos pos, unsigned char c) {
   return false;
 }
 
-/* Checks that escapes in quotes do not represent characters that a manifest may
- * not contain. */
+/* Checks that escapes in quotes do not represent characters that a manifest
+ * may not contain. Returns false after a message. */
 static bool check_escapes(builder *b, const yaml_event_t *event, tnm_pos pos) {
   const unsigned char *text = event->data.scalar.value;
   for (size_t i = 0; i < event->data.scalar.length; ++i) {
@@ -164,6 +178,7 @@ static bool check_escapes(builder *b, const yaml_event_t *event, tnm_pos pos) {
   return true;
 }
 
+/* Moves the position of a text in quotes to the text between the quotes. */
 static void set_quoted_position(builder *b, tnm_tree *node,
                                 const yaml_event_t *event) {
   yaml_scalar_style_t style = event->data.scalar.style;
@@ -175,6 +190,8 @@ static void set_quoted_position(builder *b, tnm_tree *node,
   if (node->one_line) tnm_diags_add_quoted(b->diags, node->pos, node->text);
 }
 
+/* Tests whether a value is prose: unquoted text of a key that describes
+ * something. */
 static bool is_prose_value(const tnm_tree *node) {
   static const char *const keys[] = {"doc", "summary", "say", "why"};
   if (node == NULL || node->kind != TNM_SCALAR || !node->plain) return false;
@@ -208,7 +225,7 @@ static bool continues_cut_value(const builder *b, const yaml_event_t *event) {
 }
 
 /* Reports the previous value, which YAML has ended at a comma within
- * parentheses. */
+ * parentheses. Returns false, for the caller to return. */
 static bool report_cut_value(builder *b) {
   tnm_pos pos = b->levels[b->depth - 1].last->pos;
   pos.column += pos.length;
@@ -220,14 +237,17 @@ static bool report_cut_value(builder *b) {
   return false;
 }
 
-/* Tests whether a scalar continues the prose before it. In `{doc: Any shape,
- * any strides}` YAML ends the text at the comma and reads the rest as a key
- * without colon and value. Prose contains commas, so the text continues. */
+/* Tests whether a scalar continues the prose before it, the text of `doc`,
+ * `summary`, `say` or `why`. In `{doc: Any shape, any strides}` YAML ends the
+ * text at the comma and reads the rest as a key without colon and value. Prose
+ * contains commas, so the text continues. */
 static bool continues_prose(const builder *b, const yaml_event_t *event) {
   return is_bare_key(b, event) && is_prose_value(b->levels[b->depth - 1].last);
 }
 
-static bool continue_prose(builder *b) {
+/* Appends the scalar that YAML read as a key to the prose before it, with the
+ * comma between them. Returns false if memory ran out. */
+static bool append_prose(builder *b) {
   level *parent = &b->levels[b->depth - 1];
   tnm_tree *last = parent->last;
   last->text = tnm_format_text(b->arena, "%s, %s", last->text, parent->key);
@@ -237,9 +257,11 @@ static bool continue_prose(builder *b) {
   return last->text != NULL;
 }
 
+/* Reads a scalar: a key, or a value of its parent. Returns false after a
+ * message or if memory ran out. */
 static bool read_scalar(builder *b, const yaml_event_t *event) {
   tnm_pos pos = get_event_position(b, event);
-  if (continues_prose(b, event)) return continue_prose(b);
+  if (continues_prose(b, event)) return append_prose(b);
   if (continues_cut_value(b, event)) return report_cut_value(b);
   if (!check_escapes(b, event, pos)) return false;
   if (event->data.scalar.tag != NULL)
@@ -263,6 +285,8 @@ static bool read_scalar(builder *b, const yaml_event_t *event) {
 
 /* ------------------------------------------------------- lists and mappings */
 
+/* Reports a list or mapping in the place of a key. Returns false, for the
+ * caller to return. */
 static bool report_non_scalar_key(builder *b, tnm_pos pos) {
   tnm_diag_spec spec = {"E0004", pos, "a list or mapping"};
   size_t id = tnm_diag_add(b->diags, &spec, "a key must be a word");
@@ -271,6 +295,8 @@ static bool report_non_scalar_key(builder *b, tnm_pos pos) {
   return false;
 }
 
+/* Begins a list or mapping (`kind`), whose items follow. Returns false after a
+ * message or if memory ran out. */
 static bool open_level(builder *b, const yaml_event_t *event, int kind) {
   tnm_pos pos = get_event_position(b, event);
   const yaml_char_t *tag = kind == TNM_MAP ? event->data.mapping_start.tag
@@ -307,12 +333,15 @@ static void close_level(builder *b, const yaml_event_t *event) {
     node->pos.length = node->first->key_pos.length;
 }
 
+/* Appends the document that was read to the list of documents. */
 static void end_document(builder *b) {
   *b->tail = b->document;
   if (b->document != NULL) b->tail = &b->document->next;
   b->document = NULL;
 }
 
+/* Checks that a document has no YAML directives. Returns false after a
+ * message. */
 static bool start_document(builder *b, const yaml_event_t *event) {
   bool directive = event->data.document_start.version_directive != NULL ||
                    event->data.document_start.tag_directives.start !=
@@ -321,11 +350,15 @@ static bool start_document(builder *b, const yaml_event_t *event) {
                                        "`%` directives", "remove the line");
 }
 
+/* Reports an alias of YAML (`*name`). Returns false, for the caller to return.
+ */
 static bool refuse_alias(builder *b, const yaml_event_t *event) {
   return reject_key_text(b, get_event_position(b, event), "aliases",
                          "write the value out; a pack is written `S...`");
 }
 
+/* Adds the node of one event of the YAML parser to the tree. Returns false
+ * after a message or if memory ran out. */
 static bool handle_event(builder *b, const yaml_event_t *event) {
   switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
@@ -350,6 +383,8 @@ static bool handle_event(builder *b, const yaml_event_t *event) {
   }
 }
 
+/* Reads all events of the YAML parser. Returns false after a message or if
+ * memory ran out. */
 static bool read_events(builder *b, yaml_parser_t *parser) {
   for (bool more = true; more;) {
     yaml_event_t event;

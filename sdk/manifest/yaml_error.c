@@ -61,10 +61,13 @@ static const rewrite rewrites[] = {
      "indent every line of the text deeper than its key"},
 };
 
+/* Tests whether `text` is not NULL and contains `part`. */
 static bool contains_text(const char *text, const char *part) {
   return text != NULL && strstr(text, part) != NULL;
 }
 
+/* Returns our message for the problem that libyaml reports; NULL if there is
+ * none. */
 static const rewrite *find_known_problem(const yaml_parser_t *parser) {
   for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; ++i) {
     if (contains_text(parser->problem, rewrites[i].problem) ||
@@ -97,6 +100,7 @@ typedef struct part {
   int n;
 } part;
 
+/* Returns the text in [from, to) without the blanks around it. */
 static part trim_part(const char *from, const char *to) {
   while (from < to && *from == ' ') ++from;
   while (to > from && (to[-1] == ' ' || to[-1] == '\r')) --to;
@@ -180,6 +184,7 @@ static bool report_deeper_key(tnm_diags *diags, tnm_pos colon) {
   return true;
 }
 
+/* Reports a colon within a value, which ends the value. */
 static void report_misplaced_colon(tnm_diags *diags, tnm_pos pos) {
   tnm_diag_spec spec = {"E0004", pos, "read as a mapping"};
   size_t id = tnm_diag_add(diags, &spec, "`:` ends this YAML value");
@@ -188,6 +193,7 @@ static void report_misplaced_colon(tnm_diags *diags, tnm_pos pos) {
                       "put a value that holds `: ` in double quotes");
 }
 
+/* Reports a value that begins with a character that YAML reserves. */
 static void report_bad_first_character(tnm_diags *diags, tnm_pos pos,
                                        uint32_t c) {
   tnm_diag_spec spec = {"E0004", pos, NULL};
@@ -196,6 +202,7 @@ static void report_bad_first_character(tnm_diags *diags, tnm_pos pos,
   tnm_diag_add_help(diags, id, "put the value in double quotes");
 }
 
+/* Returns a position of libyaml as a position in a file. */
 static tnm_pos convert_position(uint32_t file, yaml_mark_t mark) {
   return (tnm_pos){.line = (uint32_t)mark.line + 1,
                    .column = (uint32_t)mark.column + 1,
@@ -260,6 +267,8 @@ static bool add_bracket_help(tnm_diags *diags, size_t id, tnm_pos pos,
   return true;
 }
 
+/* Reports the problem of libyaml at `pos`, in our words if it is a known one.
+ */
 static void report_known_problem(tnm_diags *diags, tnm_pos pos,
                                  const yaml_parser_t *parser) {
   const rewrite *known = find_known_problem(parser);

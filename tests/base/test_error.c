@@ -53,7 +53,7 @@ Test(error, texts_have_no_control_characters) {
   (void)tn__fail_more(TN_INVALID, "%s", hostile);
   cr_assert_eq(strncmp(tn_error_text(), "one\n\ttwo", 8), 0);
   cr_assert_str_eq(tn_error_text() + 8, shown);
-  tn__log(&env, TN_LOG_INFO, "%s", hostile);
+  tn__log(&env, TN__LOG_ENGINE, TN_LOG_WARNING, "%s", hostile);
   cr_assert_str_eq(line, shown);
 }
 

@@ -175,7 +175,7 @@ static void try_seed(uint64_t seed) {
   const tn_bind alone = {.struct_size = sizeof alone, .request = TN_REQ_WRITE};
   const tn_bind apart = {.struct_size = sizeof apart,
                          .request = TN_REQ_WRITE,
-                         .plan = seed % 2 ? TN_PLAN_DEFAULT : TN_PLAN_COMPAT,
+                         .plan = seed % 2 ? TN_PLAN_DEFAULT : TN_PLAN_NONE,
                          .memory = seed % 4 == 1 ? TN_MEMORY_MINIMAL : 0,
                          .place = fixture_place(seed % 3 ? "cuda(0)" : "cpu"),
                          .groups = groups,
@@ -198,7 +198,7 @@ static void try_captured(uint64_t seed) {
   const tn_bind one = {.struct_size = sizeof one,
                        .flags = TN_BIND_CAPTURE,
                        .request = TN_REQ_WRITE,
-                       .plan = seed % 2 ? TN_PLAN_DEFAULT : TN_PLAN_COMPAT,
+                       .plan = seed % 2 ? TN_PLAN_DEFAULT : TN_PLAN_NONE,
                        .memory = seed % 4 == 1 ? TN_MEMORY_MINIMAL : 0,
                        .place = fixture_place("cuda(0)")};
   tn_graph *g = graph_draw(seed);

@@ -438,6 +438,42 @@ Test(life, an_abandoned_engine_drops_waiting_jobs, .timeout = 100) {
   engine_close(engine);
 }
 
+/* Its first job runs, a second waits for that one. */
+Test(life, an_abandoned_engine_drops_the_rest_of_a_schedule, .timeout = 100) {
+  for (int k = 0; k < 2; ++k) {
+    tn__engine *engine = k == 0 ? engine_pooled(2) : engine_dispatch(2);
+    tn__schedule *schedule = NULL;
+    tn__var x = {0}, y = {0};
+    _Atomic int n = 0;
+    block first;
+    block_init(&first);
+    const tn__job jobs[] = {{.name = "first",
+                             .run = run_block,
+                             .arg = &first,
+                             .access = (tn__access[]){U(x)},
+                             .n_access = 1},
+                            {.name = "rest",
+                             .run = run_count,
+                             .arg = &n,
+                             .drop = count_drop,
+                             .access = (tn__access[]){R(x), W(y)},
+                             .n_access = 2}};
+    cr_assert_eq(tn__schedule_create(engine, jobs, 2, &schedule), TN_OK);
+    cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+    block_await(&first);
+    tn__engine_abandon(engine);
+    sem_post(&first.go);
+    cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+    cr_assert_eq(tn__wait(engine, &y, TN__WAIT_ALL, TN__FOREVER), TN_BUSY);
+    EXPECT_TEXT("rest was not run: the engine is shutting down");
+    tn__schedule_delete(schedule);
+    (void)tn__wait_all(engine);
+    cr_assert_eq(n, 1, "dropped, not run");
+    tn__var_deinit(&y);
+    engine_close(engine);
+  }
+}
+
 /* -------------------------------------------------------------------- pause */
 
 typedef struct outsider {

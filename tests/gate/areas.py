@@ -27,7 +27,7 @@ WITHIN = {
     "graph_json": "graph", "passes": "graph", "program": "graph",
     "choice": "registry", "fields": "registry", "loading": "registry",
     "shapes": "registry",
-    "math": "kernel", "pages": "tenon", "probe": "bindings",
+    "api": "product", "math": "kernel", "pages": "tenon", "probe": "bindings",
     "site": "product",
 }
 

@@ -61,7 +61,7 @@ def an_unknown_area_is_refused_with_the_nearest_and_the_list():
     except areas.Unknown as refusal:
         text = str(refusal)
     assert "there is no area 'engin'; did you mean 'engine'?" in text, text
-    assert "Areas: binding call choice engine" in text, text
+    assert "Areas: api binding call choice engine" in text, text
 
 
 def every_folder_of_the_sources_is_an_area():

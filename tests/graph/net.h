@@ -7,11 +7,11 @@
 
 #include <criterion/criterion.h>
 
-#include "program_bind.h"
 #include "fixture.h"
 #include "gradient.h"
 #include "json.h"
 #include "passes.h"
+#include "program_bind.h"
 
 #define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, tn_error_text())
 /* Fails with this code, and the text contains each of the parts. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compat/compat.h"
 #include "fixture.h"
 #include "gradient.h"
 #include "nets.h"
@@ -241,12 +242,11 @@ static figures figures_of(net_graph *n) {
   net_plan *lowered = net_lower(n);
   f.n_nodes = (uint32_t)lowered->net.n_nodes;
   for (int mode = 0; mode < N_MODES; ++mode) {
-    const tn__plan_options options = {
-        .compat = true,
+    const compat_options options = {
         .no_inplace = mode == NONE || mode == SHARE,
         .no_share = mode == NONE || mode == INPLACE};
     tn__memory_plan plan;
-    OK(tn__memory_plan_init(&plan, tn__env_default(), &lowered->net, &options));
+    OK(compat_plan_init(&plan, tn__env_default(), &lowered->net, &options));
     f.bytes[mode] = sum_separate(&plan);
     tn__memory_plan_deinit(&plan);
   }

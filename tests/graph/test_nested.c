@@ -68,7 +68,7 @@ Test(nested, loops_in_loops_use_their_own_entries) {
   give_array("h", create_same(1, SHAPE(2)));
   give_array("all", create_same(0.5, SHAPE(3, 2)));
   give_array("z", create_same(0.25, SHAPE(2)));
-  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
+  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_NONE; ++plan) {
     tn_program *p = BIND(.plan = plan);
     OK(tn__program_forward(p, 0));
     expect_all(head_of(p, 0), 1 + 5 * (LONG * 0.25 + 3 * 0.5 + 2));
@@ -200,7 +200,7 @@ Test(nested, gradients_of_loops_keep_nothing_for_its_shape) {
   give_array("x", create_filled(TN_F64, SHAPE(4, WIDE, 1)));
   give_array("h", create_filled(TN_F64, SHAPE(WIDE, 3)));
   give_array("w", create_filled(TN_F64, SHAPE(WIDE, 1)));
-  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
+  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_NONE; ++plan) {
     tn_program *p = BIND(.plan = plan);
     OK(tn__program_forward(p, 0));
     cr_assert_eq(n_elements(head_of(p, 0)), 4 * WIDE);
@@ -208,11 +208,9 @@ Test(nested, gradients_of_loops_keep_nothing_for_its_shape) {
     cr_assert_eq(n_elements(head_of(p, 1)), WIDE);
     expect_all(head_of(p, 1), 4 * 3);
     expect_all(head_of(p, 2), 1);
-    if (plan < TN_PLAN_COMPAT) {
-      has_text(p, "x2  nothing");
-      has_text(p, "w2  nothing");
-      has_text(p, "loop0  nothing");
-    }
+    has_text(p, "x2  nothing");
+    has_text(p, "w2  nothing");
+    has_text(p, "loop0  nothing");
     if (plan == TN_PLAN_DEFAULT) /* ones like y, zeros like an element of w */
       cr_assert_eq(stats_of(p).pool_bytes, (3 + 1) * WIDE * sizeof(double));
     tn__program_release(p);
@@ -273,7 +271,7 @@ Test(nested, variables_that_are_kept_are_read) {
   give_array("x", create_same(2, SHAPE(4, 3)));
   give_array("h", create_same(1, SHAPE(3)));
   give_array("c", create_same(5, SHAPE(3)));
-  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
+  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_NONE; ++plan) {
     tn_program *p = BIND(.plan = plan);
     OK(tn__program_forward(p, 0));
     cr_assert_eq(n_elements(head_of(p, 0)), 4 * 3);

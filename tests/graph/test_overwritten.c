@@ -287,7 +287,7 @@ Test(overwritten, heads_are_zeros_until_a_run) {
   give_array("x", create_filled(TN_F64, SHAPE(ROWS, COLUMNS)));
   const tn_entry square = OP(g, "square", NULL, NULL, var_node(g, "x"));
   HEADS(g, OP(g, "square", NULL, NULL, square), square);
-  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan)
+  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_NONE; ++plan)
     for (int again = 0; again < 2; ++again) {
       tn_program *p = BIND(.plan = plan);
       for (size_t i = 0; i < 2; ++i) {
@@ -337,15 +337,13 @@ Test(overwritten, an_unread_step_reads_nothing) {
                  two = OP(g, "square", NULL, "two", one),
                  both = sum_of("both", one, two);
   HEADS(g, OP(g, "add", NULL, NULL, x, zeros_like(&both)));
-  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
+  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_NONE; ++plan) {
     tn_program *p = BIND(.plan = plan);
     OK(tn__program_forward(p, 0));
     same_bits(head_of(p, 0), given[0].array, "x");
-    if (plan < TN_PLAN_COMPAT) {
-      has_text(p, "one  nothing");
-      has_text(p, "two  nothing");
-      has_text(p, "both  nothing");
-    }
+    has_text(p, "one  nothing");
+    has_text(p, "two  nothing");
+    has_text(p, "both  nothing");
     if (plan == TN_PLAN_DEFAULT) /* the zeros */
       cr_assert_leq(stats_of(p).pool_bytes, MANY * sizeof(double));
     tn__program_release(p);

@@ -403,7 +403,7 @@ static void same_as_one_device(tn_bind how) {
 
 static void all_ways(void) {
   both_sides();
-  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan)
+  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_NONE; ++plan)
     same_as_one_device((tn_bind){.plan = plan, .request = TN_REQ_WRITE});
   same_as_one_device((tn_bind){.request = TN_REQ_ADD});
   same_as_one_device(

@@ -359,15 +359,11 @@ static const way ways[] = {
     {TN_PLAN_NONE, 0, 0, false},
     {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, 0, false},
     {TN_PLAN_DEFAULT, 0, 0, false},
-    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0, false},
-    {TN_PLAN_COMPAT, 0, 0, false},
-    {TN_PLAN_COMPAT_INPLACE, TN_BIND_NO_FUSE, 0, false},
-    {TN_PLAN_COMPAT_SHARE, TN_BIND_NO_FUSE, 0, false},
     {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL, false},
     {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL, false},
     {TN_PLAN_NONE, 0, 0, true},
     {TN_PLAN_DEFAULT, 0, 0, true},
-    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0, true},
+    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, 0, true},
     {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL, true}};
 
 static uint64_t pool_of(const expectation *e, const way *how) {
@@ -398,7 +394,7 @@ static void run_all(expectation *e) {
     run_program(e, &ways[k]);
   if (n_elements(e->in[0]) > 1000) {
     run_budgets(e, TN_PLAN_DEFAULT);
-    run_budgets(e, TN_PLAN_COMPAT_SHARE);
+    run_budgets(e, TN_PLAN_NONE);
   }
   expectation_drop(e);
 }

@@ -232,9 +232,8 @@ static tn_program *state_program(uint32_t plan, tn_array **sum) {
 }
 
 Test(step_order, for_a_state_is_in_the_order_of_the_graph) {
-  static const uint32_t plans[] = {TN_PLAN_DEFAULT, TN_PLAN_NONE,
-                                   TN_PLAN_COMPAT};
-  for (int i = 0; i < 3; ++i) {
+  static const uint32_t plans[] = {TN_PLAN_DEFAULT, TN_PLAN_NONE};
+  for (int i = 0; i < 2; ++i) {
     tn_array *sum = NULL;
     tn_program *p = state_program(plans[i], &sum);
     OK(tn__program_forward(p, 0));

@@ -172,8 +172,7 @@ static bool parse(tn__arena *arena, const char *text, const tnm_scope *scope,
   return out->expr != NULL;
 }
 
-static bool emit(tn__arena *arena, const emit_case *c, int types,
-                 tn__buf *out) {
+static bool emit(tn__arena *arena, const emit_case *c, int types, c_file *out) {
   const tn_arg inputs[] = {make_arg(c->inputs[0]), make_arg(c->inputs[1])};
   const tn_arg output = make_output(types);
   const tn_arg *const input_list[] = {&inputs[0], &inputs[1]};
@@ -207,7 +206,7 @@ static bool emit(tn__arena *arena, const emit_case *c, int types,
     formula->index = i;
     if (!parse(arena, c->gradient[i], &scope, formula)) return false;
   }
-  tn__buf_add(out, "typedef cases_params cases_%s_params;\n\n", c->name);
+  c_add(out, "typedef cases_params cases_%s_params;\n\n", c->name);
   emit_formulas(out, &model, &described);
   emit_kernels(out, &model, &described);
   return !out->failed;
@@ -215,19 +214,24 @@ static bool emit(tn__arena *arena, const emit_case *c, int types,
 
 int main(int argc, char **argv) {
   tn__arena arena;
-  tn__buf out;
+  c_file out;
+  tn__buf text;
   bool ok = argc == 3;
   const bool floats_only = ok && strcmp(argv[2], "floats") == 0;
   tn__arena_init(&arena, tn__env_default());
-  tn__buf_init(&out, tn__env_default());
+  c_init(&out, tn__env_default());
+  tn__buf_init(&text, tn__env_default());
   for (size_t i = 0; ok && floats_only && i < N_CASES; ++i)
     ok = emit(&arena, &cases[i], FLOATS, &out);
   for (size_t i = 0; ok && !floats_only && i < N_TYPED_CASES; ++i)
     ok = emit(&arena, &typed_cases[i].c, typed_cases[i].types, &out);
+  c_print(&out, &text);
+  ok = ok && !text.failed;
   FILE *to = ok ? fopen(argv[1], "w") : NULL;
-  ok = to != NULL && fwrite(out.s, 1, out.n, to) == out.n;
+  ok = to != NULL && fwrite(text.s, 1, text.n, to) == text.n;
   if (to != NULL && fclose(to) != 0) ok = false;
-  tn__buf_deinit(&out);
+  c_deinit(&out);
+  tn__buf_deinit(&text);
   tn__arena_deinit(&arena);
   return ok ? 0 : 1;
 }

@@ -103,6 +103,9 @@ static const table tables[] = {
     TABLE(rint, {0.5, 0}, {1.5, 1}, {2.5, 2}, {-0.5, -1}, {-1.5, -2}, {1.6, 2},
           {-0.4, -0.0}, {0x1p60, 0x1p60}, {8388607.5, 8388607}, {inf, inf},
           {-inf, -inf}, {NONE, NONE}),
+    TABLE(round_even, {0.5, 0}, {1.5, 2}, {2.5, 2}, {-0.5, -0.0}, {-1.5, -2},
+          {1.6, 2}, {-0.0, -0.0}, {0x1p60, 0x1p60}, {8388607.5, 8388608},
+          {inf, inf}, {-inf, -inf}, {NONE, NONE}),
     TABLE(trunc, {1.5, 1}, {-1.5, -1}, {-0.5, -0.0}, {3, 3}, {-0.0, -0.0},
           {0x1p60, 0x1p60}, {8388607.5, 8388607}, {inf, inf}, {-inf, -inf},
           {NONE, NONE}),
@@ -397,6 +400,53 @@ Test(math, integers_divide_downwards_and_by_zero_give_zero) {
     cr_expect_eq(tn_math_div_i64(r[0], r[1]), r[2], "row %zu", i);
     cr_expect_eq(tn_math_mod_i64(r[0], r[1]), r[3], "row %zu", i);
   }
+}
+
+Test(math, integers_divide_towards_zero_too) {
+  static const int rows[][4] = {
+      {7, 3, 2, 1},    {-7, 3, -2, -1}, {7, -3, -2, 1},
+      {-7, -3, 2, -1}, {6, -3, -2, 0},  {-6, 3, -2, 0},
+      {5, 0, 0, 0},    {0, -5, 0, 0},   {-1, 5, 0, -1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const int *r = rows[i];
+    cr_expect_eq(tn_math_trunc_div_i32(r[0], r[1]), r[2], "row %zu", i);
+    cr_expect_eq(tn_math_trunc_mod_i32(r[0], r[1]), r[3], "row %zu", i);
+    cr_expect_eq(tn_math_trunc_div_i64(r[0], r[1]), r[2], "row %zu", i);
+    cr_expect_eq(tn_math_trunc_mod_i64(r[0], r[1]), r[3], "row %zu", i);
+  }
+  cr_expect_eq(tn_math_trunc_div_i32(INT32_MIN, -1), INT32_MIN);
+  cr_expect_eq(tn_math_trunc_mod_i32(INT32_MIN, -1), 0);
+  cr_expect_eq(tn_math_trunc_div_i64(INT64_MIN, -1), INT64_MIN);
+  cr_expect_eq(tn_math_trunc_mod_i64(INT64_MIN, -1), 0);
+  cr_expect_eq(tn_math_floor_div_i32(-7, 3), -3);
+  cr_expect_eq(tn_math_floor_div_i64(-7, 3), -3);
+}
+
+/* 1 is 9 times 0.1 and a rest, though 1/0.1 is rounded to 10. */
+Test(math, whole_quotients_of_floats_belong_to_remainders) {
+  cr_expect_eq(tn_math_floor_div_f64(1, 0.1), 9);
+  cr_expect_eq(tn_math_floor_div_f32(1, 0.1f), 9);
+  cr_expect_eq(tn_math_floor_div_f64(-1, INFINITY), -1);
+  cr_expect_eq(tn_math_floor_div_f32(5, 0), INFINITY);
+  cr_expect_eq(tn_math_trunc_div_f64(-7, 2), -3);
+  cr_expect_eq(tn_math_trunc_mod_f32(-7, 2), -1);
+  cr_expect(isnan(tn_math_trunc_mod_f32(1, 0)));
+  cr_expect(isnan(tn_math_trunc_mod_f64(1, 0)));
+}
+
+Test(math, bits_are_shifted_out) {
+  cr_expect_eq(tn_math_bit_and_i32(12, 10), 8);
+  cr_expect_eq(tn_math_bit_or_i64(12, 10), 14);
+  cr_expect_eq(tn_math_bit_xor_i32(12, 10), 6);
+  cr_expect_eq(tn_math_bit_not_i64(0), -1);
+  cr_expect_eq(tn_math_shift_left_i32(1, 31), INT32_MIN);
+  cr_expect_eq(tn_math_shift_left_i32(1, 32), 0);
+  cr_expect_eq(tn_math_shift_left_i64(3, 63), INT64_MIN);
+  cr_expect_eq(tn_math_shift_left_i64(1, -1), 0);
+  cr_expect_eq(tn_math_shift_right_i32(-8, 1), -4);
+  cr_expect_eq(tn_math_shift_right_i32(-8, 40), -1);
+  cr_expect_eq(tn_math_shift_right_i64(8, -1), 0);
+  cr_expect_eq(tn_math_shift_right_i64(INT64_MIN, 63), -1);
 }
 
 Test(math, integers_wrap) {

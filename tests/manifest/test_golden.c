@@ -2,7 +2,8 @@
  * test_golden.c: reads the bad manifests of tests/opgen/err in this process:
  * the messages of `opgen check`, and a bad manifest for every code. tests/opgen
  * tests the codes that opgen finds by running the operator (E007x), in built
- * plugins (E008x) and by its lints (W01xx).
+ * plugins (E008x) and by its lints (W01xx). tests/opgen/cases.py writes the
+ * cases into the folder that CASES names.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -10,8 +11,6 @@
 #include <string.h>
 
 #include "memory.h"
-
-#define FOLDER "tests/opgen/err"
 
 static char *read_text(const char *path) {
   FILE *from = fopen(path, "rb");
@@ -28,9 +27,9 @@ static bool is_found_by_opgen(const char *code) {
 }
 
 /* A message of the registry has no position. */
-static bool needs_runtime(const char *text) {
+static bool needs_runtime(const char *text, const char *folder) {
   return strstr(text, "[E007") != NULL || strstr(text, "[W01") != NULL ||
-         strncmp(text, FOLDER, strlen(FOLDER)) != 0;
+         strncmp(text, folder, strlen(folder)) != 0;
 }
 
 /* Cases that need arguments of a command line. */
@@ -46,15 +45,16 @@ static bool needs_arguments(const char *folder) {
 static size_t each_case(void (*body)(const char *folder, const char *expected,
                                      void *arg),
                         void *arg) {
-  DIR *folder = opendir(FOLDER);
-  cr_assert_not_null(folder, "run in the root of the repository");
+  const char *cases = getenv("CASES");
+  DIR *folder = opendir(cases != NULL ? cases : "");
+  cr_assert_not_null(folder, "run it by tests/opgen/cases.py");
   size_t n = 0;
   for (struct dirent *e; (e = readdir(folder)) != NULL;) {
     char path[512];
-    snprintf(path, sizeof path, FOLDER "/%s/expected.stderr", e->d_name);
+    snprintf(path, sizeof path, "%s/%s/expected.stderr", cases, e->d_name);
     char *expected = e->d_name[0] == '.' ? NULL : read_text(path);
     if (expected == NULL) continue;
-    snprintf(path, sizeof path, FOLDER "/%s", e->d_name);
+    snprintf(path, sizeof path, "%s/%s", cases, e->d_name);
     body(path, expected, arg);
     free(expected);
     ++n;
@@ -65,7 +65,7 @@ static size_t each_case(void (*body)(const char *folder, const char *expected,
 
 static void compare_case(const char *folder, const char *expected, void *arg) {
   (void)arg;
-  if (needs_runtime(expected) || needs_arguments(folder)) return;
+  if (needs_runtime(expected, folder) || needs_arguments(folder)) return;
   tnm_plugin *plugin;
   char *came = memory_read(tn__env_default(), folder, TNM_HUMAN, &plugin);
   const bool mistakes = strstr(expected, " error[") != NULL;
@@ -95,7 +95,7 @@ Test(golden, every_code_has_a_bad_manifest) {
     if (is_found_by_opgen(code)) continue;
     const char *wanted = code;
     each_case(find_code, &wanted);
-    cr_expect_null(wanted, "%s has no case in " FOLDER, code);
+    cr_expect_null(wanted, "%s has no case in tests/opgen/err", code);
   }
 }
 

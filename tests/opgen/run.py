@@ -5,15 +5,14 @@
   ok/<case>/    a plugin; out/ holds the files that `opgen generate` writes,
                 with `--tests` and without, each as NAME.expected; `args` holds further arguments, with
                 paths relative to it.
-  err/<case>/   a plugin with mistakes; expected.stderr holds the text that
-                `opgen check tests/opgen/err/<case>` says.
-  cmd/<case>/   cmd holds arguments of opgen, run from the root of the
-                repository; stdout, stderr and status hold the expected output.
+  err/*.txt     tables of plugins with mistakes, and the messages of
+                `opgen check`; cases.py describes their form.
+  cmd/*.txt     tables of commands, run from the root of the repository.
 
   run.py --opgen PATH [--accept] [CASE...]
 
---accept writes the present output into the expected files; read the difference
-before you commit it. With --write-only no written file is compiled.
+--accept writes the present output into the expected files and tables; read the
+difference before you commit it. With --write-only no written file is compiled.
 """
 import argparse
 import filecmp
@@ -25,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import cases
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -247,23 +248,42 @@ class Tests:
             if list(out.glob("*.cu")):
                 self.test(f"{name} compiles as CUDA C++", self.ok_nvcc, out)
 
-    # --------------------------------------------------------------- errors
+    # --------------------------------------------------------------- tables
 
-    def run_err(self, case):
-        path = case.relative_to(ROOT)
-        args = case / "args"
-        extra = shlex.split(args.read_text()) if args.exists() else []
-        result = run([self.opgen, "check", str(path)] + extra)
-        self.expect(case / "expected.stderr", result.stderr)
-        status = 1 if "error[" in result.stderr else 0
-        if result.returncode != status or result.stdout:
-            raise Failure(f"status {result.returncode}\n{result.stdout}")
+    def run_entry(self, case):
+        """Compares the output for an entry of a table, or accepts it. A base
+        has no mistakes; its warnings are not compared."""
+        with tempfile.TemporaryDirectory() as folder:
+            case.write(Path(folder))
+            result = run([self.opgen] + case.arguments(folder))
+        found = (result.stdout.replace(folder, "@"),
+                 result.stderr.replace(folder, "@"), result.returncode)
+        if case.is_base:
+            if result.returncode != 0:
+                raise Failure(found[1])
+            return
+        expected = case.stdout, case.stderr, case.expected_status()
+        if self.accept:
+            case.expect(*found)
+        elif found != expected:
+            raise Failure("expected\n{}{}status {}\n".format(*expected)
+                          + "but came\n{}{}status {}".format(*found))
+
+    def run_tables(self, folder):
+        for table in cases.read_tables(HERE / folder):
+            before = table.path.read_text()
+            for case in table.cases:
+                name = (f"{table.path.stem}, {case.name}" if case.is_base
+                        else case.name)
+                self.test(f"{folder}/{name}", self.run_entry, case)
+            if self.accept and table.text() != before:
+                table.path.write_text(table.text())
 
     def every_code(self):
         """Each code that can be explained is shown by a case; those of built
         plugins, by test_check.py and bad_plugins/."""
         seen = "".join(p.read_text() for p in [
-            *sorted(HERE.glob("err/*/expected.stderr")),
+            *sorted(HERE.glob("err/*.txt")),
             *sorted(HERE.glob("bad_plugins/*.c")), HERE / "test_check.py"])
         missing = [code for code in self.codes() if f"[{code}]" not in seen]
         if missing:
@@ -273,22 +293,11 @@ class Tests:
         result = must([self.opgen, "explain"])
         return result.stdout.split()
 
-    # ------------------------------------------------------------- commands
-
-    def run_cmd(self, case):
-        args = shlex.split((case / "cmd").read_text())
-        result = run([self.opgen] + args)
-        self.expect(case / "stdout", result.stdout)
-        self.expect(case / "stderr", result.stderr)
-        self.expect(case / "status", f"{result.returncode}\n")
-
     def run_all(self):
         for case in sorted(HERE.glob("ok/*/plugin.yaml")):
             self.run_ok(case.parent)
-        for case in sorted(HERE.glob("err/*/")):
-            self.test(f"err/{case.name}", self.run_err, case)
-        for case in sorted(HERE.glob("cmd/*/cmd")):
-            self.test(f"cmd/{case.parent.name}", self.run_cmd, case.parent)
+        self.run_tables("err")
+        self.run_tables("cmd")
         self.test("every code has a case", self.every_code)
         print(f"1..{self.count}")
         return 1 if self.failed else 0

@@ -4,7 +4,7 @@
 
     test_check.py OPGEN CC LIBTENON_MANIFEST TENON_PROBE
 
-The cases err/lint_* show the findings of each lint.
+The cases lint_* of err/lints.txt show the findings of each lint.
 """
 
 import json
@@ -20,6 +20,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
+import cases  # noqa: E402
 import tap  # noqa: E402
 from lab import RISKY, RISKY_C, Lab  # noqa: E402
 
@@ -28,8 +29,10 @@ CC = shlex.split(sys.argv[2])
 READER, PROBE = (pathlib.Path(a).resolve() for a in sys.argv[3:5])
 SCRATCH = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(SCRATCH.name)
-NO_DOC = "tests/opgen/err/lint_doc"
-MISTAKE = "tests/opgen/err/summary_full_stop"
+CASES = tempfile.TemporaryDirectory()
+cases.write_folders(ROOT / "tests/opgen/err", CASES.name)
+NO_DOC = f"{CASES.name}/lint_doc"
+MISTAKE = f"{CASES.name}/summary_full_stop"
 
 LAB = Lab([OPGEN], CC, FOLDER)
 
@@ -81,7 +84,7 @@ def a_lint_may_be_off():
 
 
 def all_is_more_than_the_default():
-    folder = "tests/opgen/err/lint_operand_doc"
+    folder = f"{CASES.name}/lint_operand_doc"
     tap.equal(check(folder).stderr, "")
     done = check(folder, "-Wall")
     tap.equal(done.returncode, 0)
@@ -93,7 +96,7 @@ def every_lint_has_a_case_of_its_name():
                             capture_output=True, check=True).stdout
     for line in listed.splitlines():
         code, name, level = line.split()[:3]
-        folder = f"tests/opgen/err/lint_{name.replace('-', '_')}"
+        folder = f"{CASES.name}/lint_{name.replace('-', '_')}"
         off = check(folder, f"-Wno-{name}")
         tap.equal((off.returncode, off.stderr), (0, ""), name)
         on = check(folder, f"-W{name}")
@@ -113,7 +116,7 @@ def lints_wait_for_mistakes_to_be_mended():
 # ----------------------------------------------------------------------- forms
 
 def json_is_json():
-    done = check(NO_DOC, "tests/opgen/err/lint_param_doc",
+    done = check(NO_DOC, f"{CASES.name}/lint_param_doc",
                  "-Wparam-doc=error", "--error-format=json")
     messages = json.loads(done.stderr)
     tap.equal(sorted((m["code"], m["severity"]) for m in messages),

@@ -15,7 +15,7 @@ typedef struct slot {
 
 typedef struct state {
   const tn__plan_net *net;
-  const tn__plan_options *options;
+  const compat_options *options;
   reference_plan *out;
   slot slots[REFERENCE_MAX];
   uint32_t colour[REFERENCE_MAX];
@@ -213,7 +213,7 @@ static void run_with(state *s, uint32_t range) {
 }
 
 void reference_run(reference_plan *out, const tn__plan_net *net,
-                   const tn__plan_options *options) {
+                   const compat_options *options) {
   static state s;
   memset(&s, 0, sizeof s);
   s.net = net;

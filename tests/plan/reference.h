@@ -6,7 +6,7 @@
 #ifndef TESTS_PLAN_REFERENCE_H_
 #define TESTS_PLAN_REFERENCE_H_
 
-#include "plan.h"
+#include "compat/compat.h"
 
 enum { REFERENCE_MAX = 512 };
 
@@ -20,6 +20,6 @@ typedef struct reference_plan {
 
 /* Plans nets of fewer than REFERENCE_MAX entries; without accumulation. */
 void reference_run(reference_plan *out, const tn__plan_net *net,
-                   const tn__plan_options *options);
+                   const compat_options *options);
 
 #endif /* TESTS_PLAN_REFERENCE_H_ */

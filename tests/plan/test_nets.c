@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "compat/compat.h"
 #include "nets.h"
 #include "random_net.h"
 
@@ -21,12 +22,19 @@ static tn__memory_plan plan_of(const net_plan *lowered,
   return plan;
 }
 
+static tn__memory_plan compat_plan_of(const net_plan *lowered,
+                                      const compat_options *options) {
+  tn__memory_plan plan;
+  cr_assert_eq(
+      compat_plan_init(&plan, tn__env_default(), &lowered->net, options), TN_OK,
+      "%s", tn_error_text());
+  return plan;
+}
+
 static size_t compat_mb(const net_plan *lowered, int mode) {
-  const tn__plan_options options = {
-      .compat = true,
-      .no_inplace = mode == NONE || mode == SHARE,
-      .no_share = mode == NONE || mode == INPLACE};
-  tn__memory_plan plan = plan_of(lowered, &options);
+  const compat_options options = {.no_inplace = mode == NONE || mode == SHARE,
+                                  .no_share = mode == NONE || mode == INPLACE};
+  tn__memory_plan plan = compat_plan_of(lowered, &options);
   const size_t bytes = sum_separate(&plan);
   tn__memory_plan_deinit(&plan);
   return bytes >> 20;
@@ -242,8 +250,9 @@ Test(nets, gradients_of_shared_weights_are_added_in_place) {
   net_graph *n = add_gradient(net_lstm(20, 4));
   net_plan *lowered = net_lower(n);
   for (int compat = 0; compat < 2; ++compat) {
-    const tn__plan_options options = {.compat = compat == 1};
-    tn__memory_plan plan = plan_of(lowered, &options);
+    tn__memory_plan plan = compat
+                               ? compat_plan_of(lowered, &(compat_options){0})
+                               : plan_of(lowered, &(tn__plan_options){0});
     size_t n_sums = 0, n_skipped = 0;
     for (size_t k = 0; k < lowered->net.n_nodes; ++k) {
       n_sums += lowered->net.nodes[k].sum;
@@ -259,15 +268,20 @@ Test(nets, gradients_of_shared_weights_are_added_in_place) {
   net_free(n);
 }
 
+enum { DEFAULT, PARALLEL, COMPAT, N_PLANNERS };
+
 /* Entries are scaled down, so that a plan can run. */
-static void run_scaled(net_graph *n, const tn__plan_options *options) {
+static void run_scaled(net_graph *n, int planner) {
   net_plan *lowered = net_lower(n);
   for (size_t e = 0; e < lowered->net.n_entries; ++e) {
     tn__plan_entry *entry =
         (tn__plan_entry *)(uintptr_t)&lowered->net.entries[e];
     entry->bytes = (entry->bytes >> 12) + 4;
   }
-  tn__memory_plan plan = plan_of(lowered, options);
+  const tn__plan_options options = {.parallel = planner == PARALLEL};
+  tn__memory_plan plan = planner == COMPAT
+                             ? compat_plan_of(lowered, &(compat_options){0})
+                             : plan_of(lowered, &options);
   const char *fault = run_plan(&lowered->net, &plan);
   cr_assert_null(fault, "%s", fault);
   tn__memory_plan_deinit(&plan);
@@ -276,11 +290,10 @@ static void run_scaled(net_graph *n, const tn__plan_options *options) {
 }
 
 Test(nets, plans_overwrite_nothing_live) {
-  for (int k = 0; k < 3; ++k) {
-    const tn__plan_options options = {.compat = k == 1, .parallel = k == 2};
-    run_scaled(add_gradient(net_inception_bn(32, true)), &options);
-    run_scaled(add_gradient(net_resnet(32, RESNET_50)), &options);
-    run_scaled(add_gradient(net_googlenet(64)), &options);
-    run_scaled(add_gradient(net_lstm(12, 4)), &options);
+  for (int k = 0; k < N_PLANNERS; ++k) {
+    run_scaled(add_gradient(net_inception_bn(32, true)), k);
+    run_scaled(add_gradient(net_resnet(32, RESNET_50)), k);
+    run_scaled(add_gradient(net_googlenet(64)), k);
+    run_scaled(add_gradient(net_lstm(12, 4)), k);
   }
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../meter.h"
+#include "compat/compat.h"
 #include "nets.h"
 #include "random_net.h"
 #include "recompute.h"
@@ -151,7 +152,7 @@ Test(recompute, reports_that_no_smaller_plan_exists) {
   size_t n_least = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     const tn__recompute_net it = divide_net(net, seed);
-    tn__recompute_options options = {.plan.compat = seed % 2 == 0};
+    tn__recompute_options options = {0};
     tn__recompute least = choose_and_check_as(&it, options, false);
     for (size_t k = 1; k <= 4 && least.bytes >= 8; ++k) {
       options.budget = least.bytes * k / 4 - 1;
@@ -170,11 +171,9 @@ Test(recompute, reports_that_no_smaller_plan_exists) {
 }
 
 /* The least size of a net is a budget that is met, and so is every larger one.
- * This holds where entries are smaller than their rounded size, and where
- * blocks of the old planner are larger than their contents. */
-static void check_budgets(const tn__recompute_net *it, bool compat,
-                          uint64_t seed) {
-  tn__recompute_options options = {.plan.compat = compat};
+ * This holds also where entries are smaller than their rounded size. */
+static void check_budgets(const tn__recompute_net *it, uint64_t seed) {
+  tn__recompute_options options = {0};
   tn__recompute least = choose_and_check_as(it, options, false);
   for (size_t k = 0; k < 4 && least.bytes > 0; ++k) {
     options.budget = least.bytes + (least.bytes_without - least.bytes) * k / 4;
@@ -190,9 +189,9 @@ Test(recompute, meets_every_budget_that_can_be_met) {
   random_net *net = malloc(sizeof *net);
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const tn__recompute_net it = divide_net(net, seed);
-    check_budgets(&it, true, seed);
+    check_budgets(&it, seed);
     for (size_t e = 0; e < net->net.n_entries; ++e) net->entries[e].bytes %= 60;
-    check_budgets(&it, false, seed);
+    check_budgets(&it, seed);
   }
   free(net);
 }
@@ -376,11 +375,11 @@ Test(recompute, a_thousand_layers_train_in_seven_gigabytes) {
 
 Test(recompute, a_long_lstm_needs_a_quarter_of_the_optimised_plan) {
   trained t = train_net(net_lstm(100, 4));
-  const tn__plan_options compat = {.compat = true};
+  const compat_options compat = {0};
   tn__memory_plan plan;
   double extra;
-  cr_assert_eq(
-      tn__memory_plan_init(&plan, tn__env_default(), t.it.net, &compat), TN_OK);
+  cr_assert_eq(compat_plan_init(&plan, tn__env_default(), t.it.net, &compat),
+               TN_OK);
   const size_t optimised = sum_separate(&plan) >> MIB;
   tn__memory_plan_deinit(&plan);
   cr_expect_lt(4 * fit_budget("lstm 4 x 1024, 100 steps", &t, 0, &extra),

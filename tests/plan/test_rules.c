@@ -4,8 +4,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "compat/compat.h"
 #include "nets.h"
-#include "planning.h"
 
 enum { KIB = 1024, MAX = 16 };
 
@@ -75,10 +75,27 @@ static tn__memory_plan make_plan(const small *s, tn__plan_options options) {
   return plan;
 }
 
-/* Returns whether the entry uses the memory of an input. Both modes must
+static tn__memory_plan make_compat_plan(const small *s,
+                                        compat_options options) {
+  tn__memory_plan plan;
+  cr_assert_eq(compat_plan_init(&plan, tn__env_default(), &s->net, &options),
+               TN_OK, "%s", tn_error_text());
+  return plan;
+}
+
+/* Makes a plan with either planner. */
+static tn__memory_plan make_either_plan(const small *s, bool compat,
+                                        tn__plan_options options) {
+  if (!compat) return make_plan(s, options);
+  return make_compat_plan(
+      s, (compat_options){.no_inplace = options.no_inplace,
+                          .no_accumulate = options.no_accumulate});
+}
+
+/* Returns whether the entry uses the memory of an input. Both planners must
  * agree. */
 static bool is_inplace(const small *s, uint32_t e) {
-  tn__memory_plan a = make_plan(s, (tn__plan_options){.compat = true});
+  tn__memory_plan a = make_compat_plan(s, (compat_options){0});
   tn__memory_plan b = make_plan(s, (tn__plan_options){0});
   const bool answer = a.places[e].alias >= 0;
   cr_assert_eq(answer, b.places[e].alias >= 0);
@@ -214,7 +231,7 @@ Test(inplace, not_for_an_output_that_has_memory_already) {
   make_chain(&c, KIB);
   keep_entry(&c.s, c.b);
   c.s.entries[c.b].flags |= TN__ENTRY_EXTERNAL;
-  tn__memory_plan plan = make_plan(&c.s, (tn__plan_options){.compat = true});
+  tn__memory_plan plan = make_compat_plan(&c.s, (compat_options){0});
   cr_assert_eq(plan.places[c.b].storage, TN__STORAGE_EXTERNAL);
   cr_assert_eq(plan.places[c.b].alias, -1);
   tn__memory_plan_deinit(&plan);
@@ -223,7 +240,7 @@ Test(inplace, not_for_an_output_that_has_memory_already) {
 Test(inplace, not_for_an_output_without_reader) {
   chain c;
   make_chain(&c, KIB);
-  tn__memory_plan plan = make_plan(&c.s, (tn__plan_options){.compat = true});
+  tn__memory_plan plan = make_compat_plan(&c.s, (compat_options){0});
   cr_assert_eq(plan.places[c.b].alias, -1);
   cr_assert_neq(plan.places[c.b].storage, plan.places[c.a].storage);
   cr_assert_eq(plan.places[c.b].request, TN_REQ_NULL);
@@ -257,8 +274,8 @@ Test(inplace, can_be_turned_off) {
   make_chain(&c, KIB);
   keep_entry(&c.s, c.b);
   for (int compat = 0; compat < 2; ++compat) {
-    tn__memory_plan plan = make_plan(
-        &c.s, (tn__plan_options){.compat = compat == 1, .no_inplace = true});
+    tn__memory_plan plan = make_either_plan(
+        &c.s, compat == 1, (tn__plan_options){.no_inplace = true});
     cr_assert_eq(plan.places[c.b].alias, -1);
     tn__memory_plan_deinit(&plan);
   }
@@ -278,7 +295,7 @@ Test(inplace, a_reshaped_copy_of_an_entry_still_read_gets_its_own_storage) {
   add_pair(&s, 0, 0, false);
   add_pair(&s, 1, 0, false);
   keep_entry(&s, add2);
-  tn__memory_plan plan = make_plan(&s, (tn__plan_options){.compat = true});
+  tn__memory_plan plan = make_compat_plan(&s, (compat_options){0});
   cr_assert_neq(plan.places[addk].storage, plan.places[reshapek].storage);
   cr_assert_eq(plan.places[add2].storage, plan.places[reshapek].storage);
   tn__memory_plan_deinit(&plan);
@@ -298,7 +315,7 @@ Test(inplace, the_default_finds_inputs_for_as_many_bytes_as_there_are) {
   add_pair(&s, 0, 1, false);
   keep_entry(&s, p);
   keep_entry(&s, q);
-  tn__memory_plan first = make_plan(&s, (tn__plan_options){.compat = true});
+  tn__memory_plan first = make_compat_plan(&s, (compat_options){0});
   tn__memory_plan best = make_plan(&s, (tn__plan_options){0});
   cr_assert_eq(first.places[p].alias, 0);
   cr_assert_eq(first.places[q].alias, -1);
@@ -322,76 +339,75 @@ Test(pool, the_largest_output_chooses_first) {
   s.nodes[2].n_out = 2;
   keep_entry(&s, one);
   keep_entry(&s, four);
-  tn__memory_plan plan = make_plan(&s, (tn__plan_options){.compat = true});
+  tn__memory_plan plan = make_compat_plan(&s, (compat_options){0});
   cr_assert_eq(plan.places[four].storage, plan.places[large].storage);
   cr_assert_neq(plan.places[one].storage, plan.places[large].storage);
   tn__memory_plan_deinit(&plan);
 }
 
-static tn__plan_blocks *pool_of(tn__arena *arena, uint32_t range) {
-  tn__plan_blocks *pool;
+static compat_blocks *pool_of(tn__arena *arena, uint32_t range) {
+  compat_blocks *pool;
   tn__arena_init(arena, tn__env_default());
-  cr_assert_eq(tn__plan_blocks_create(arena, 64, range, &pool), TN_OK);
+  cr_assert_eq(compat_blocks_create(arena, 64, range, &pool), TN_OK);
   return pool;
 }
 
 Test(pool, serves_requests_as_in_the_script) {
   tn__arena arena;
-  tn__plan_blocks *pool = pool_of(&arena, 16);
+  compat_blocks *pool = pool_of(&arena, 16);
   static const size_t SIZES[] = {100, 1600, 1700, 200, 5};
   for (uint32_t k = 0; k < 5; ++k)
-    cr_assert_eq(tn__plan_blocks_request(pool, 0, SIZES[k], 0), k);
-  for (uint32_t k = 0; k < 5; ++k) tn__plan_blocks_free(pool, k, 0);
+    cr_assert_eq(compat_blocks_request(pool, 0, SIZES[k], 0), k);
+  for (uint32_t k = 0; k < 5; ++k) compat_blocks_free(pool, k, 0);
   /* The smallest block that is large enough. */
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 90, 0), 0);
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 90, 0), 3);
+  cr_assert_eq(compat_blocks_request(pool, 0, 90, 0), 0);
+  cr_assert_eq(compat_blocks_request(pool, 0, 90, 0), 3);
   /* 16 times the size is the limit: 1600 is too much for 99. */
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 99, 0), 5);
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 100, 0), 1);
+  cr_assert_eq(compat_blocks_request(pool, 0, 99, 0), 5);
+  cr_assert_eq(compat_blocks_request(pool, 0, 100, 0), 1);
   /* No block is large enough: the largest smaller one is used and grows. 5 is
    * too little. */
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 1800, 0), 2);
-  cr_assert_eq(tn__plan_blocks_bytes(pool, 2), 1800);
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 96, 0), 6);
+  cr_assert_eq(compat_blocks_request(pool, 0, 1800, 0), 2);
+  cr_assert_eq(compat_blocks_bytes(pool, 2), 1800);
+  cr_assert_eq(compat_blocks_request(pool, 0, 96, 0), 6);
   /* A block of 5 is allowed: it is a sixteenth of 95, rounded down. */
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 95, 0), 4);
-  cr_assert_eq(tn__plan_blocks_bytes(pool, 4), 95);
-  cr_assert_eq(tn__plan_blocks_count(pool), 7);
+  cr_assert_eq(compat_blocks_request(pool, 0, 95, 0), 4);
+  cr_assert_eq(compat_blocks_bytes(pool, 4), 95);
+  cr_assert_eq(compat_blocks_count(pool), 7);
   tn__arena_deinit(&arena);
 }
 
 Test(pool, of_equal_blocks_uses_the_oldest_above_and_the_youngest_below) {
   tn__arena arena;
-  tn__plan_blocks *pool = pool_of(&arena, 16);
-  for (uint32_t k = 0; k < 3; ++k)
-    (void)tn__plan_blocks_request(pool, 0, 100, 0);
-  tn__plan_blocks_free(pool, 1, 0);
-  tn__plan_blocks_free(pool, 2, 0);
-  tn__plan_blocks_free(pool, 0, 0);
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 120, 0), 0);
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 80, 0), 1);
+  compat_blocks *pool = pool_of(&arena, 16);
+  for (uint32_t k = 0; k < 3; ++k) (void)compat_blocks_request(pool, 0, 100, 0);
+  compat_blocks_free(pool, 1, 0);
+  compat_blocks_free(pool, 2, 0);
+  compat_blocks_free(pool, 0, 0);
+  cr_assert_eq(compat_blocks_request(pool, 0, 120, 0), 0);
+  cr_assert_eq(compat_blocks_request(pool, 0, 80, 0), 1);
   tn__arena_deinit(&arena);
 }
 
 Test(pool, shares_nothing_between_devices_or_colours) {
   tn__arena arena;
-  tn__plan_blocks *pool = pool_of(&arena, 16);
-  (void)tn__plan_blocks_request(pool, 0, 100, 0);
-  tn__plan_blocks_free(pool, 0, 7);
-  cr_assert_eq(tn__plan_blocks_request(pool, 1, 100, 7), 1);
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 100, 6), 2);
-  cr_assert_eq(tn__plan_blocks_request(pool, 0, 100, 7), 0);
+  compat_blocks *pool = pool_of(&arena, 16);
+  (void)compat_blocks_request(pool, 0, 100, 0);
+  compat_blocks_free(pool, 0, 7);
+  cr_assert_eq(compat_blocks_request(pool, 1, 100, 7), 1);
+  cr_assert_eq(compat_blocks_request(pool, 0, 100, 6), 2);
+  cr_assert_eq(compat_blocks_request(pool, 0, 100, 7), 0);
   tn__arena_deinit(&arena);
 }
 
 Test(pool, of_range_0_shares_nothing_and_of_range_1_equal_sizes) {
   for (uint32_t range = 0; range < 2; ++range) {
     tn__arena arena;
-    tn__plan_blocks *pool = pool_of(&arena, range);
-    (void)tn__plan_blocks_request(pool, 0, 100, 0);
-    tn__plan_blocks_free(pool, 0, 0);
-    cr_assert_eq(tn__plan_blocks_request(pool, 0, 99, 0), 1);
-    cr_assert_eq(tn__plan_blocks_request(pool, 0, 100, 0), range == 0 ? 2 : 0);
+    compat_blocks *pool = pool_of(&arena, range);
+    (void)compat_blocks_request(pool, 0, 100, 0);
+    compat_blocks_free(pool, 0, 0);
+    cr_assert_eq(compat_blocks_request(pool, 0, 99, 0), 1);
+    cr_assert_eq(compat_blocks_request(pool, 0, 100, 0), range == 0 ? 2 : 0);
     tn__arena_deinit(&arena);
   }
 }
@@ -402,7 +418,7 @@ Test(pool, an_output_never_gets_the_block_of_an_input_of_its_node) {
   uint32_t e = add_unary(&s, KIB, add_input(&s));
   for (int k = 0; k < 4; ++k) e = add_unary(&s, KIB, e);
   keep_entry(&s, e);
-  tn__memory_plan plan = make_plan(&s, (tn__plan_options){.compat = true});
+  tn__memory_plan plan = make_compat_plan(&s, (compat_options){0});
   for (uint32_t n = 1; n < 5; ++n)
     cr_assert_neq(plan.places[s.nodes[n].first_out].storage,
                   plan.places[s.in[n][0]].storage);
@@ -420,11 +436,13 @@ Test(pool, the_best_of_several_ranges_is_kept) {
   const uint32_t two = add_unary(&s, 2 * KIB, x);
   const uint32_t big = add_unary(&s, 16 * KIB, x);
   keep_entry(&s, add_binary(&s, 4, two, big));
-  tn__memory_plan fixed = make_plan(&s, (tn__plan_options){.compat = true});
-  tn__memory_plan swept =
-      make_plan(&s, (tn__plan_options){.compat = true, .sweep = true});
-  cr_assert_eq(fixed.match_range, 16);
-  cr_assert_lt(swept.match_range, 16);
+  uint32_t usual = 0, best = 0;
+  tn__memory_plan fixed =
+      make_compat_plan(&s, (compat_options){.kept_range = &usual});
+  tn__memory_plan swept = make_compat_plan(
+      &s, (compat_options){.sweep = true, .kept_range = &best});
+  cr_assert_eq(usual, 16);
+  cr_assert_lt(best, 16);
   cr_assert_lt(sum_separate(&swept), sum_separate(&fixed));
   tn__memory_plan_deinit(&fixed);
   tn__memory_plan_deinit(&swept);
@@ -433,29 +451,44 @@ Test(pool, the_best_of_several_ranges_is_kept) {
 /* Two branches of two nodes from one beginning, alternating. With one colour
  * the second branch uses blocks freed by the first; with two colours it does
  * not. */
-static bool branches_share(tn__plan_options options) {
+typedef struct branches {
   small s;
-  begin_net(&s);
-  const uint32_t x = add_unary(&s, 4 * KIB, add_input(&s));
-  const uint32_t a = add_unary(&s, KIB, x), b = add_unary(&s, KIB, a);
-  const uint32_t c = add_unary(&s, KIB, x), d = add_unary(&s, 4, c);
-  keep_entry(&s, add_node(&s, 4, 3, (const uint32_t[]){b, d, x}));
-  tn__memory_plan plan = make_plan(&s, options);
-  const tn__plan_storage *of_a = &plan.storages[plan.places[a].storage];
-  const tn__plan_storage *of_c = &plan.storages[plan.places[c].storage];
+  uint32_t a;
+  uint32_t c;
+} branches;
+
+static void make_branches(branches *b) {
+  begin_net(&b->s);
+  const uint32_t x = add_unary(&b->s, 4 * KIB, add_input(&b->s));
+  b->a = add_unary(&b->s, KIB, x);
+  const uint32_t end = add_unary(&b->s, KIB, b->a);
+  b->c = add_unary(&b->s, KIB, x);
+  const uint32_t other = add_unary(&b->s, 4, b->c);
+  keep_entry(&b->s, add_node(&b->s, 4, 3, (const uint32_t[]){end, other, x}));
+}
+
+/* Returns whether both branches use one block. Frees the plan. */
+static bool branches_share(const branches *b, tn__memory_plan plan) {
+  const tn__plan_storage *of_a = &plan.storages[plan.places[b->a].storage];
+  const tn__plan_storage *of_c = &plan.storages[plan.places[b->c].storage];
   const bool share = of_a->offset == of_c->offset;
   tn__memory_plan_deinit(&plan);
   return share;
 }
 
 Test(pool, colours_keep_branches_separate) {
-  cr_assert(branches_share((tn__plan_options){.compat = true}));
-  cr_assert(
-      !branches_share((tn__plan_options){.compat = true, .n_colours = 2}));
+  branches b;
+  make_branches(&b);
+  cr_assert(branches_share(&b, make_compat_plan(&b.s, (compat_options){0})));
+  cr_assert(!branches_share(
+      &b, make_compat_plan(&b.s, (compat_options){.n_colours = 2})));
 }
 
 Test(offsets, branches_are_separate_if_requested) {
-  cr_assert(!branches_share((tn__plan_options){.parallel = true}));
+  branches b;
+  make_branches(&b);
+  cr_assert(!branches_share(
+      &b, make_plan(&b.s, (tn__plan_options){.parallel = true})));
 }
 
 /* ------------------------------------------------------------------ offsets */
@@ -546,7 +579,7 @@ Test(sums, the_second_term_is_added_to_the_memory_of_the_first) {
   const uint32_t second = make_sum(&s);
   for (int compat = 0; compat < 2; ++compat) {
     tn__memory_plan plan =
-        make_plan(&s, (tn__plan_options){.compat = compat == 1});
+        make_either_plan(&s, compat == 1, (tn__plan_options){0});
     cr_assert_eq(plan.places[second].request, TN_REQ_ADD);
     cr_assert_eq(plan.places[second].storage, plan.places[second - 1].storage);
     cr_assert(plan.skipped[2]);
@@ -556,7 +589,7 @@ Test(sums, the_second_term_is_added_to_the_memory_of_the_first) {
 }
 
 static bool is_accumulated(const small *s, uint32_t second) {
-  tn__memory_plan a = make_plan(s, (tn__plan_options){.compat = true});
+  tn__memory_plan a = make_compat_plan(s, (compat_options){0});
   tn__memory_plan b = make_plan(s, (tn__plan_options){0});
   const bool answer = a.places[second].request == TN_REQ_ADD;
   cr_assert_eq(answer, b.places[second].request == TN_REQ_ADD);
@@ -597,8 +630,8 @@ Test(sums, can_be_turned_off) {
   small s;
   const uint32_t second = make_sum(&s);
   for (int compat = 0; compat < 2; ++compat) {
-    tn__memory_plan plan = make_plan(
-        &s, (tn__plan_options){.compat = compat == 1, .no_accumulate = true});
+    tn__memory_plan plan = make_either_plan(
+        &s, compat == 1, (tn__plan_options){.no_accumulate = true});
     cr_assert_eq(plan.places[second].request, TN_REQ_WRITE);
     cr_assert(!plan.skipped[2]);
     tn__memory_plan_deinit(&plan);

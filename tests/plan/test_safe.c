@@ -7,16 +7,36 @@
 #include <stdlib.h>
 
 #include "../meter.h"
+#include "compat/compat.h"
 #include "random_net.h"
 
-enum { N_NETS = 1500, N_OPTIONS = 12 };
+enum { N_NETS = 1500, N_OPTIONS = 24 };
 
-static tn__plan_options options_of(uint32_t k) {
-  return (tn__plan_options){.compat = k % 2 == 1,
-                            .no_inplace = k / 2 % 3 == 1,
-                            .no_share = k / 2 % 3 == 2,
-                            .no_accumulate = k >= 6,
-                            .parallel = k == 0 || k == 6 || k == 10};
+/* Plans a net by options number `k`: with odd numbers as MXNet 0.12, with large
+ * numbers without parallel branches. */
+static tn_code plan_with(tn__memory_plan *plan, const tn__env *env,
+                         const tn__plan_net *net, uint32_t k) {
+  const bool no_inplace = k / 2 % 3 == 1, no_share = k / 2 % 3 == 2;
+  if (k % 2 == 1)
+    return compat_plan_init(plan, env, net,
+                            &(compat_options){.no_inplace = no_inplace,
+                                              .no_share = no_share,
+                                              .no_accumulate = k % 12 >= 6,
+                                              .n_colours = k == 3 ? 3 : 0,
+                                              .sweep = k == 3});
+  return tn__memory_plan_init(
+      plan, env, net,
+      &(tn__plan_options){.no_inplace = no_inplace,
+                          .no_share = no_share,
+                          .no_accumulate = k % 12 >= 6,
+                          .parallel = k == 0 || k == 6 || k == 10});
+}
+
+static tn__memory_plan plan_number(const tn__plan_net *net, uint32_t k) {
+  tn__memory_plan plan;
+  cr_assert_eq(plan_with(&plan, tn__env_default(), net, k), TN_OK, "%s",
+               tn_error_text());
+  return plan;
 }
 
 static tn__memory_plan plan_of(const tn__plan_net *net,
@@ -31,10 +51,8 @@ Test(plan, nothing_live_is_overwritten_under_any_options) {
   random_net *net = malloc(sizeof *net);
   for (uint64_t seed = 1; seed <= N_NETS; ++seed) {
     random_net_make(net, seed);
-    for (uint32_t k = 0; k < 2 * N_OPTIONS; ++k) {
-      tn__plan_options options = options_of(k % N_OPTIONS);
-      if (k >= N_OPTIONS) options.parallel = false;
-      tn__memory_plan plan = plan_of(&net->net, &options);
+    for (uint32_t k = 0; k < N_OPTIONS; ++k) {
+      tn__memory_plan plan = plan_number(&net->net, k);
       const char *fault = run_plan(&net->net, &plan);
       cr_assert_null(fault, "seed %lu, options %u: %s", (unsigned long)seed, k,
                      fault);
@@ -49,9 +67,8 @@ Test(plan, some_sums_are_accumulated_in_random_nets) {
   size_t n_skipped[2] = {0, 0};
   for (uint64_t seed = 1; seed <= N_NETS; ++seed) {
     random_net_make(net, seed);
-    for (int compat = 0; compat < 2; ++compat) {
-      const tn__plan_options options = {.compat = compat == 1};
-      tn__memory_plan plan = plan_of(&net->net, &options);
+    for (uint32_t compat = 0; compat < 2; ++compat) {
+      tn__memory_plan plan = plan_number(&net->net, compat ? 1 : 12);
       for (size_t n = 0; n < net->net.n_nodes; ++n)
         n_skipped[compat] += plan.skipped[n];
       tn__memory_plan_deinit(&plan);
@@ -107,16 +124,12 @@ Test(plan, every_allocation_may_fail) {
   random_net *net = malloc(sizeof *net);
   random_net_make(net, 7);
   for (uint32_t k = 0; k < N_OPTIONS; ++k) {
-    tn__plan_options options = options_of(k);
-    options.n_colours = 3;
-    options.sweep = true;
     for (size_t fail_at = 1;; ++fail_at) {
       meter m = {.fail_at = fail_at};
       tn__env env = *usual;
       env.allocator = (tn_allocator){&m, meter_alloc, meter_free};
       tn__memory_plan plan;
-      const tn_code code =
-          tn__memory_plan_init(&plan, &env, &net->net, &options);
+      const tn_code code = plan_with(&plan, &env, &net->net, k);
       if (code == TN_OK) tn__memory_plan_deinit(&plan);
       cr_assert_eq(m.n_living, 0, "after failure %zu", fail_at);
       if (code == TN_OK) break;

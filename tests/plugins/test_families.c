@@ -624,7 +624,7 @@ static const struct kept_case {
     {"",
      {"sign", "round", "rint", "ceil", "floor", "trunc", "fix", "equal",
       "not_equal", "greater", "greater_equal", "lesser", "lesser_equal",
-      "equal_scalar", "broadcast_equal", "mod_scalar"}},
+      "equal_scalar", "broadcast_equal", "mod_scalar", "is_equal"}},
     {"y",
      {"sigmoid", "tanh", "tan", "exp", "sqrt", "cbrt", "rpower_scalar", "relu",
       "reciprocal", "rsqrt", "rcbrt", "expm1"}},

@@ -86,7 +86,7 @@ def the_file_agrees_with_the_headers():
     found, faults = describe.describe(SOURCE)
     tap.equal(faults, [], "comments without a required sentence")
     assert layout.text_of(found) == TEXT, (
-        "sdk/api.json is not that of the headers; run tools/api/describe.py")
+        "sdk/api.json is not that of the headers; run ./dev api")
 
 
 def changed(name, old, new):
@@ -229,6 +229,11 @@ def contracts_are_those_of_the_comments():
         "lifetime": "until the thread's next call of this library"})
     fail = named("functions", "tn_fail")
     tap.equal((fail["variadic"], fail["failure"]), (True, "never"))
+    infer = named("functions", "tn_operator_infer")["parameters"]
+    tap.equal((infer[1]["nullable"], infer[2]["direction"]), (True, "inout"))
+    kernel = named("functions", "tn_kernel_map_run")
+    tap.equal((kernel["failure"], kernel["threads"], "library" in kernel),
+              ("code", "worker", False))
     values = named("functions", "tn_params_create")["parameters"][1]
     tap.equal((values["name"], values["length"]), ("values", "n"))
     release = named("functions", "tn_array_release")["parameters"][0]

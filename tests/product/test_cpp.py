@@ -65,7 +65,7 @@ def the_example_prints_its_values(compiler):
 
 
 def every_class_computes_by_hand(compiler):
-    program = compile_host(compiler, SOURCE / "tests/cpp/wrapper.cpp")
+    program = compile_host(compiler, SOURCE / "tests/product/wrapper.cpp")
     tap.equal(TENON.run(program, FOLDER / "net.json"), "every check holds\n",
               "output")
 

@@ -153,13 +153,15 @@ def every_installed_file_is_in_one_package():
     unused = set(patterns)
     files = sorted(installed_files())
     assert len(files) > 200, len(files)
+    wrong = []
     for path in files:
         matching = [each for each in patterns if is_of(path, each[1])]
         unused -= set(matching)
         packages = sorted({package for package, _ in matching})
-        assert path in REPLACED or len(packages) == 1, (
-            f"{path} is in {packages or 'no package'}; "
-            "name it in one packaging/debian/*.install")
+        if path not in REPLACED and len(packages) != 1:
+            wrong.append(f"{path} is in {packages or 'no package'}")
+    assert not wrong, "\n".join(
+        [*wrong, "name each in one packaging/debian/*.install"])
     tap.equal(sorted(unused), [], "lines without an installed file")
 
 

@@ -21,14 +21,15 @@ SOURCE = pathlib.Path(sys.argv[1])
 
 F32 = """exp expm1 log log1p log2 log10 sqrt rsqrt cbrt sin cos tan asin acos
     atan sinh cosh tanh asinh acosh atanh erf erfc abs sign floor ceil round
-    rint trunc sigmoid softplus gelu trigamma min max pow mod hypot
+    rint round_even trunc trunc_div sigmoid softplus gelu trigamma min max pow mod hypot
     sin_near cos_near tan_near log_near log2_near log10_near gamma lgamma""".split()
 NARROW = ("mod", "gamma", "lgamma", "sin_near", "cos_near", "tan_near",
           "log_near", "log2_near", "log10_near")
 F64 = [name for name in F32 if name not in NARROW]
-PAIRS = ("min", "max", "pow", "mod", "hypot")
+PAIRS = ("min", "max", "pow", "mod", "hypot", "trunc_div")
 # Instructions that SSE2 does not have.
-DIRECT = [f"{name}_direct" for name in "floor ceil round rint trunc".split()]
+DIRECT = [f"{name}_direct"
+          for name in "floor ceil round rint round_even trunc".split()]
 LEVELS = {"SSE2": "", "AVX2": "TN_KERNEL_AVX2", "AVX-512": "TN_KERNEL_AVX512"}
 KINDS = (("f32", "float", F32 + DIRECT), ("f64", "double", F64 + DIRECT))
 

@@ -8,8 +8,8 @@ and another one at the two above it, or twice and at the highest level a loop th
 written with vectors. In the plugin that this build made, each writes vectors of the
 width of that level: 16, 32 and 64 bytes. clang, which compiles the same files once
 more, must say so of each. Not claimed are loops that call a function which math.h
-leaves to libm; remainders of integers, for which no machine has an instruction; and
-loops that only move or fill memory, which become memcpy and memset.
+leaves to libm; quotients and remainders of integers, for which no machine has an
+instruction; shifts by vectors at the lowest level, which lacks them; and loops that only move or fill memory, which become memcpy and memset.
 """
 
 import pathlib
@@ -48,29 +48,38 @@ def is_scalar(name, body):
         return bool(set(CALL.findall(body)) - VECTORISED)
     if name.endswith("_f32"):
         return bool(set(CALL.findall(body)) & SCALAR)
-    return bool(re.search(r"tn_math_(mod|div)_i", body))
+    return bool(re.search(r"tn_math_(mod|div|floor_div|trunc_div|trunc_mod)_i", body))
+
+
+def formulas(path):
+    """(name, parameters and body) of the formulas of a generated file."""
+    text = path.with_name(path.name.replace(".kernel.gen.c", ".formula.gen.h")
+                          ).read_text()
+    return re.findall(r"^TN_MATH_FN \w+\s+(\w+)\((.*?)^}", text,
+                      re.MULTILINE | re.DOTALL)
 
 
 def scalar_formulas(path):
     """Names of the formulas that are not claimed to vectorise."""
-    text = path.with_name(path.name.replace(".kernel.gen.c", ".formula.gen.h")
-                          ).read_text()
-    functions = re.findall(r"^TN_MATH_FN \w+\s+(\w+)\((.*?)^}", text,
-                           re.MULTILINE | re.DOTALL)
-    return {name for name, body in functions if is_scalar(name, body)}
+    return {name for name, body in formulas(path) if is_scalar(name, body)}
+
+
+def shift_formulas(path):
+    """Names of the formulas that shift each number by another number of bits."""
+    return {name for name, body in formulas(path) if "tn_math_shift_" in body}
 
 
 def loops(path):
     """{line: (function, class, bytes of its vectors at every level)} of the element
     loops of a generated file; those that are not to be vectorised have no bytes."""
     found = {}
-    scalar = None
+    scalar = shifts = None
     text = path.read_text()
     for number, line in enumerate(text.splitlines(), 1):
         body = BODY.match(line)
         if body:
             if scalar is None:
-                scalar = scalar_formulas(path)
+                scalar, shifts = scalar_formulas(path), shift_formulas(path)
             name, kind, lowest = body.groups()
             widths = levels(kind)
             if lowest:
@@ -79,6 +88,8 @@ def loops(path):
                 widths = widths[1:]
             elif f"TN_KERNEL_LEVELS_WIDE({name}_loop)" in text:
                 widths = widths[:-1]
+            if name in shifts:
+                widths = tuple(width for width in widths if width > 16)
             if name in scalar:
                 widths = ()
         if LOOP.match(line):

@@ -198,6 +198,48 @@ Test(host_tokens, completes_pending_jobs_without_running_at_a_shutdown,
   }
 }
 
+/* Neither flag makes an exception, nor a prepared operation. */
+Test(host_tokens, runs_no_kind_of_pending_job_after_a_shutdown,
+     .timeout = 100) {
+  static const uint32_t flags[] = {TN_JOB_SMALL, TN_JOB_ALWAYS,
+                                   TN_JOB_SMALL | TN_JOB_ALWAYS};
+  for (int e = 0; e < 2; ++e) {
+    _Atomic int n_run = 0;
+    gate g;
+    keeper k; /* cancelled after the engine has dropped its pending jobs */
+    pthread_t thread;
+    tn_operation *operation = NULL;
+    tn_runtime *rt = open_runtime(threaded[e], 1);
+    tn_variable *x = make_variable(rt), *y = make_variable(rt);
+    tn_variable *z = make_variable(rt);
+    push_kept(rt, &k, z);
+    push_gate(rt, &g, x);
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; ++i)
+      EXPECT(tn_push(rt, JOB(count_run, &n_run,
+                             TN_USES({x, TN_READ}, {y, TN_UPDATE}),
+                             .flags = flags[i])),
+             TN_OK);
+    EXPECT(
+        tn_operation_create(
+            rt, JOB(count_run, &n_run, TN_USES({x, TN_READ}, {y, TN_UPDATE})),
+            &operation),
+        TN_OK);
+    for (int i = 0; i < 3; ++i) EXPECT(tn_operation_push(operation), TN_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, shut_down, rt), 0);
+    do EXPECT(tn_variable_wait_for(z, 1000000000), TN_BUSY);
+    while (!strstr(tn_error_text(), "when the runtime was shut down"));
+    (void)sem_post(&g.go);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(n_run, 0);
+    EXPECT(tn_variable_wait(x), TN_OK);
+    EXPECT(tn_variable_wait(y), TN_BUSY);
+    tn_token_release(k.token);
+    tn_operation_release(operation);
+    tn_variable_release(x), tn_variable_release(y), tn_variable_release(z);
+    close_runtime(rt);
+  }
+}
+
 /* The owner of the token has forgotten it: the memory is lost, but no thread
  * waits. */
 Test(host_tokens, does_not_wait_for_a_lost_token_at_a_shutdown,

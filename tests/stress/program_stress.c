@@ -230,7 +230,6 @@ typedef struct trial {
   tn_program *p;
   const outcome *want;
   bool exact; /* to the bit */
-  bool keeps; /* its heads are not in its pool */
 } trial;
 
 static bool is_near(const float *have, const float *want, size_t n,
@@ -261,7 +260,7 @@ static tn_graph *graph_of(const net *n) {
 
 static trial any_trial(uint64_t *state, const net *n, int size, tn_array *w) {
   static const uint32_t plans[] = {TN_PLAN_DEFAULT, TN_PLAN_DEFAULT,
-                                   TN_PLAN_COMPAT, TN_PLAN_NONE};
+                                   TN_PLAN_DEFAULT, TN_PLAN_NONE};
   tn_graph *graph = graph_of(n);
   const uint32_t plan = plans[below(state, 4)];
   const tn_bind how = {.flags = below(state, 4) == 0 ? TN_BIND_NO_FUSE : 0,
@@ -269,8 +268,7 @@ static trial any_trial(uint64_t *state, const net *n, int size, tn_array *w) {
                        .memory = below(state, 5) == 0 ? TN_MEMORY_MINIMAL : 0};
   const trial out = {.p = bind(graph, n->x[size], w, &how),
                      .want = &n->want[size],
-                     .exact = plan == TN_PLAN_NONE && how.memory == 0,
-                     .keeps = plan != TN_PLAN_COMPAT};
+                     .exact = plan == TN_PLAN_NONE && how.memory == 0};
   tn_graph_release(graph);
   return out;
 }
@@ -316,9 +314,8 @@ static void *run_half(void *arg) {
     train(h->own.p);
     pthread_mutex_unlock(h->turn);
     check_either(h);
-    if (h->own.keeps)
-      check_near(array_of(h->own.p, TN_PROGRAM_OUTPUT, NULL), h->own.want->loss,
-                 1, true, "a loss in a shared pool");
+    check_near(array_of(h->own.p, TN_PROGRAM_OUTPUT, NULL), h->own.want->loss,
+               1, true, "a loss in a shared pool");
   }
   return NULL;
 }

@@ -83,6 +83,7 @@ def run_case(case, program, plugin, passes):
         tap.equal(words[0], "tenon", "program of the case")
         environment = dict(os.environ, TENON_PLUGIN_PATH=str(plugin.parent),
                            HOME=places["tmp"], TMPDIR=places["tmp"])
+        environment.pop("TENON_LOG", None)
         environment.update(variables)
         piped = read(case / "stdin").strip()
         with open(os.path.join(tmp, piped) if piped else os.devnull,
@@ -97,6 +98,8 @@ def run_case(case, program, plugin, passes):
         json.loads(wrote)
     if "--json" in words and done.returncode == 0:
         json.loads(done.stdout)
+    if "--state" in words and done.returncode == 0:
+        json.loads(done.stderr)
     masks = read(case / "mask")
     status = done.returncode
     return {"stdout": collapse(done.stdout.decode(), places, masks),

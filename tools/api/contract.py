@@ -82,7 +82,7 @@ class Contract:
         pointers = [each for each in self.function["parameters"]
                     if is_pointer(each["type"])]
         if len(pointers) == 1 and re.search(
-                r"\bNULL (?:is allowed|for none)", self.text):
+                r"\bNULL is allowed", self.text):
             return True
         return re.search(rf"`\*?{name}` (?:(?:is|may be) )?NULL\b"
                          rf"|`{name}` and `\w+` may be NULL"
@@ -157,7 +157,7 @@ class Contract:
         kind = self.function["result"]
         if kind == "tn_code" and self.types.must_use(self.name, inline):
             return "code"
-        if kind == "int32_t" and re.search(r"\bTN_OK\b|\ba code\b", self.text):
+        if kind == "int32_t" and self.in_kernel:
             return "code"
         if is_pointer(kind) and re.search(
                 r"\bNULL (?:if|after|for a|until)|\bor NULL\b|, or\s+NULL",

@@ -38,17 +38,14 @@ static bool is_live(const kernel_pass *pass, const formula_use *use) {
 
 static void add_constructor(const kernel_pass *pass, const formula_use *use,
                             const char *name) {
-  const char *type = pass_params(pass);
   if (use->n_params == 0) {
-    c_add(pass->c, "  explicit %s(const void *) {}\n", name);
+    c_add(pass->c, "explicit %s(const void *) {}\n", name);
     return;
   }
-  const char *first =
-      pass_format(pass, "  %sexplicit %s(const void *params)",
-                  is_live(pass, use) ? "__host__ __device__ " : "", name);
-  const char *second = pass_format(pass, ": p(*(const %s *)params) {}", type);
-  const bool one_line = strlen(first) + 1 + strlen(second) <= C_PAGE;
-  c_add(pass->c, "%s%s%s\n", first, one_line ? " " : "\n      ", second);
+  c_add(pass->c,
+        "%sexplicit %s(const void *params) : p(*(const %s *)params) {}\n",
+        is_live(pass, use) ? "__host__ __device__ " : "", name,
+        pass_params(pass));
 }
 
 static void add_struct(const kernel_pass *pass, const formula_use *use,
@@ -57,45 +54,44 @@ static void add_struct(const kernel_pass *pass, const formula_use *use,
   const char *type = class_type(class_bit);
   c_add(pass->c,
         "struct %s%s {\n"
-        "  typedef %s type;\n"
-        "  enum { n_in = %zu };\n",
+        "typedef %s type;\n"
+        "enum { n_in = %zu };\n",
         name, is_live(pass, use) ? " : tn_cuda_live" : "", type,
         use->n_tensors);
-  if (use->n_params > 0) c_add(pass->c, "  %s p;\n", pass_params(pass));
+  if (use->n_params > 0) c_add(pass->c, "%s p;\n", pass_params(pass));
   add_constructor(pass, use, name);
-  c_add(pass->c, "  __device__ %s operator()(const %s *%s) const {\n", type,
-        type, use->n_tensors > 0 ? "x" : "");
-  c_function_head(
-      pass->c, &(c_function){"    return ", formula_name(pass, use, class_bit),
-                             call_arguments(pass, use), ";"});
-  c_add(pass->c, "  }\n};\n\n");
+  c_add(pass->c, "__device__ %s operator()(const %s *%s) const {\n", type, type,
+        use->n_tensors > 0 ? "x" : "");
+  c_function_head(pass->c,
+                  &(c_function){"return ", formula_name(pass, use, class_bit),
+                                call_arguments(pass, use), ";"});
+  c_add(pass->c, "}\n};\n\n");
 }
 
 /* --------------------------------------------------------------- the tables */
 
 static void add_map(const kernel_pass *pass, const formula_use *use) {
   c_file *c = pass->c;
-  c_add(c, "    {\n        {\n");
+  c_add(c, "{\n{\n");
   for (const int *bit = formula_classes; *bit != 0; ++bit)
     if (use->classes & *bit)
-      c_add(c, "            tn_cuda_run<%s>,\n", struct_name(pass, use, *bit));
+      c_add(c, "tn_cuda_run<%s>,\n", struct_name(pass, use, *bit));
     else
-      c_add(c, "            NULL,\n");
-  c_add(c, "        },\n        %" PRIu32 ",\n        %zu,\n        {",
-        use->formula->index, use->n_tensors);
+      c_add(c, "NULL,\n");
+  c_add(c, "},\n%" PRIu32 ",\n%zu,\n{", use->formula->index, use->n_tensors);
   for (size_t i = 0; i < use->n_tensors; ++i)
     c_add(c, "%s%" PRIu32, i ? ", " : "",
           formula_input_index(pass, use->tensors[i]));
   c_add(c, "%s},\n", use->n_tensors > 0 ? "" : "0");
   const int least = formula_least_class(pass, use);
-  if (least != 0) c_add(c, "        %s,\n", class_dtype(least));
-  c_add(c, "    },\n");
+  if (least != 0) c_add(c, "%s,\n", class_dtype(least));
+  c_add(c, "},\n");
 }
 
 static void add_pass(const kernel_pass *pass) {
   formula_use *uses = tn__arena_alloc(pass->arena, pass->n * sizeof *uses);
   if (uses == NULL) {
-    pass->c->text.failed = true;
+    pass->c->failed = true;
     return;
   }
   for (size_t i = 0; i < pass->n; ++i) {
@@ -109,7 +105,7 @@ static void add_pass(const kernel_pass *pass) {
   c_add(pass->c, "};\n\n");
   c_function_head(pass->c, &(c_function){"int32_t ", cuda_name(pass),
                                          "const tn_frame *call", " {"});
-  c_add(pass->c, "  return tn_cuda_map_run(call, %s_maps, %zu);\n}\n\n",
+  c_add(pass->c, "return tn_cuda_map_run(call, %s_maps, %zu);\n}\n\n",
         pass_name(pass), pass->n);
 }
 
@@ -118,12 +114,12 @@ static void add_prototype(const kernel_pass *pass) {
                                          "const tn_frame *call", ";"});
 }
 
-void emit_cuda_kernels(tn__buf *out, const tnm_plugin *plugin,
+void emit_cuda_kernels(c_file *c, const tnm_plugin *plugin,
                        const tnm_operator *op) {
-  for_each_pass(out, plugin, op, add_pass);
+  for_each_pass(c, plugin, op, add_pass);
 }
 
-void emit_cuda_prototypes(tn__buf *out, const tnm_plugin *plugin,
+void emit_cuda_prototypes(c_file *c, const tnm_plugin *plugin,
                           const tnm_operator *op) {
-  for_each_pass(out, plugin, op, add_prototype);
+  for_each_pass(c, plugin, op, add_prototype);
 }

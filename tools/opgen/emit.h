@@ -97,10 +97,8 @@ void emit_fields_tables(emit *e, const field_set *set);
  * 0. */
 void emit_nodes(emit *e, const char *name, const tn_node *nodes, uint32_t n);
 
-/* Begins and ends "static const type *const name[] = {", for items of
- * pointers. */
+/* Begins "static const type *const name[] = {", for items of pointers. */
 void emit_pointers_open(emit *e, const char *type, const char *name);
-void emit_pointers_close(emit *e);
 
 /* "name_suffix" if n is not 0, for the field that points to a table; otherwise
  * NULL, which omits the field. */
@@ -116,7 +114,7 @@ void emit_gradient(emit *e, const char *local, const tn_op *op);
  * the plugin's. */
 bool has_formulas(const emit *e, const char *stem);
 
-/* Write whole files, as text in `e->c`. */
+/* Write whole files, in `e->c`. */
 void emit_header(emit *e, const char *stem);
 void emit_source(emit *e, const char *stem);
 void emit_kernel_source(emit *e, const char *stem);

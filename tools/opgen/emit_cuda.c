@@ -163,9 +163,8 @@ void emit_cuda_source(emit *e, const char *stem) {
     const tnm_operator *op = &e->plugin->operators[i];
     if (strcmp(op->stem, stem) != 0 || !needs_formulas(op)) continue;
     c_section(&e->c, name_operator(e, op).full);
-    emit_cuda_kernels(&e->c.text, e->plugin, op);
+    emit_cuda_kernels(&e->c, e->plugin, op);
   }
-  c_end(&e->c);
 }
 
 void emit_cuda_header(emit *e) {
@@ -177,7 +176,7 @@ void emit_cuda_header(emit *e) {
   c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (needs_formulas(&e->plugin->operators[i]))
-      emit_cuda_prototypes(&e->c.text, e->plugin, &e->plugin->operators[i]);
+      emit_cuda_prototypes(&e->c, e->plugin, &e->plugin->operators[i]);
   c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
 }
 
@@ -191,7 +190,7 @@ static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
   const char *compute =
       name_format(e, "%s_%s_cuda", plugin, name.s != NULL ? name.s : "");
   emit_kernel_table(e, kernel, &(kernel_functions){.compute = compute});
-  e->c.text.failed |= name.failed;
+  e->c.failed |= name.failed;
   tn__buf_deinit(&name);
 }
 

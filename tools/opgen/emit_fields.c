@@ -64,13 +64,13 @@ static const char *default_note(emit *e, const tn_field *field) {
 
 static void emit_enum(emit *e, const field_set *set, const tn_field *field) {
   const char *name = name_identifier(e, field->name, true);
-  c_comment(&e->c, 0, name_format(e, "Values of `%s`.", field->name));
+  c_comment(&e->c, name_format(e, "Values of `%s`.", field->name));
   c_add(&e->c, "enum {\n");
   for (uint32_t i = 0; i < field->n_values; ++i) {
     const char *value = name_format(e, "%s_%s_%s", set->macro, name,
                                     name_identifier(e, field->values[i], true));
     c_declare(&e->c, "enum", value, false);
-    c_add(&e->c, "  %s = %u,\n", value, (unsigned)i);
+    c_add(&e->c, "%s = %u,\n", value, (unsigned)i);
   }
   c_add(&e->c, "};\n\n");
 }
@@ -82,12 +82,12 @@ static void declare_member(emit *e, const field_set *set, const char *before,
 }
 
 static void emit_member(emit *e, const field_set *set, const tn_field *field) {
-  c_comment(&e->c, 2, default_note(e, field));
+  c_comment(&e->c, default_note(e, field));
   declare_member(e, set, "", field);
-  c_add(&e->c, "  %s%s;\n", c_type(field->type), field->name);
+  c_add(&e->c, "%s%s;\n", c_type(field->type), field->name);
   if ((field->flags & TN_FIELD_OPTIONAL) == 0) return;
   declare_member(e, set, "has_", field);
-  c_add(&e->c, "  int32_t has_%s; /* 0: None */\n", field->name);
+  c_add(&e->c, "int32_t has_%s; /* 0: None */\n", field->name);
 }
 
 static void emit_accessor(emit *e, const field_set *set) {
@@ -97,7 +97,7 @@ static void emit_accessor(emit *e, const field_set *set) {
       &(c_function){name_format(e, "static inline const %s *", set->type),
                     name_format(e, "%s_of", set->type), "const tn_frame *call",
                     " {"});
-  c_add(&e->c, "  return (const %s *)call->%s;\n}\n\n", set->type, set->member);
+  c_add(&e->c, "return (const %s *)call->%s;\n}\n\n", set->type, set->member);
 }
 
 void emit_fields_struct(emit *e, const field_set *set) {
@@ -147,7 +147,6 @@ static void emit_values(emit *e, const char *name, const tn_field *field) {
   for (uint32_t i = 0; i < field->n_values; ++i)
     c_item_string(&e->c, field->values[i]);
   c_close(&e->c);
-  c_add(&e->c, "\n");
 }
 
 static void emit_has_offset(emit *e, const field_set *set,
@@ -187,7 +186,6 @@ static void emit_field(emit *e, const field_set *set, const tn_field *field) {
   if (field->n_values > 0)
     c_value(c, "values", name_format(e, "%s_values", name));
   c_close(c);
-  c_add(c, "\n");
 }
 
 /* Asserts for the compiler that the struct has the layout in the note. */
@@ -211,5 +209,4 @@ void emit_fields_tables(emit *e, const field_set *set) {
   for (uint32_t i = 0; i < set->n; ++i)
     c_item(&e->c, name_format(e, "&%s_", set->local), set->fields[i]->name);
   c_close(&e->c);
-  c_add(&e->c, "\n");
 }

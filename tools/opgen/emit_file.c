@@ -62,7 +62,7 @@ static uint64_t hash_of(emit *e, const char *stem) {
   tn__buf_init(&bytes, e->env);
   tn__tables_encode(&part.plugin, &bytes);
   const uint64_t hash = bytes.n > 0 ? tn__hash(bytes.s, bytes.n) : 0;
-  e->c.text.failed |= bytes.failed;
+  e->c.failed |= bytes.failed;
   tn__buf_deinit(&bytes);
   return hash;
 }
@@ -75,42 +75,21 @@ static const char *file_of(const emit *e, const char *stem) {
   return "plugin.yaml";
 }
 
-/* Adds the words of a comment on full lines; `room` columns remain free after
- * the last word. */
-static void add_wrapped(emit *e, const char *text, size_t room) {
-  size_t column = strlen("/*");
-  c_add(&e->c, "/*");
-  while (*text != '\0') {
-    const size_t n = strcspn(text, " ");
-    const size_t free_after = text[n] == '\0' ? room : 0;
-    if (column + 1 + n + free_after > C_PAGE) {
-      c_add(&e->c, "\n *");
-      column = strlen(" *");
-    }
-    c_add(&e->c, " %.*s", (int)n, text);
-    column += 1 + n;
-    text += n + strspn(text + n, " ");
-  }
-}
-
-static void add_head(emit *e, const char *file, const char *stem, size_t room) {
-  add_wrapped(e,
-              name_format(e, "%s: written by opgen %s from %s; do not edit.",
-                          file, OPGEN_VERSION, file_of(e, stem)),
-              room);
+static const char *format_banner(emit *e, const char *file, const char *stem) {
+  return name_format(e, "%s: written by opgen %s from %s; do not edit.", file,
+                     OPGEN_VERSION, file_of(e, stem));
 }
 
 void emit_banner(emit *e, const char *file, const char *stem) {
-  add_head(e, file, stem, strlen(" */"));
-  c_add(&e->c, " */\n");
+  c_comment(&e->c, format_banner(e, file, stem));
 }
 
 void emit_hashed_banner(emit *e, const char *file, const char *stem) {
   const uint64_t hash = strcmp(stem, "plugin") == 0
                             ? e->plugin->plugin->manifest_hash
                             : hash_of(e, stem);
-  add_head(e, file, stem, 0);
-  c_add(&e->c, "\n * Manifest %016" PRIx64 ". */\n", hash);
+  c_comment_lines(&e->c, format_banner(e, file, stem),
+                  name_format(e, "Manifest %016" PRIx64 ".", hash));
 }
 
 void emit_guard(emit *e, const char *guard) {

@@ -27,7 +27,7 @@ void emit_formula_header(emit *e, const char *stem) {
         stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
-      emit_formulas(&e->c.text, e->plugin, &e->plugin->operators[i]);
-  c_blank_line(&e->c);
+      emit_formulas(&e->c, e->plugin, &e->plugin->operators[i]);
+  c_add(&e->c, "\n");
   c_add(&e->c, "#endif /* %s */\n", guard);
 }

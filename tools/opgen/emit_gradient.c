@@ -24,7 +24,6 @@ static void emit_needs(emit *e, const char *name,
                        need->metadata ? ", .metadata = 1" : ""));
   }
   c_close(&e->c);
-  c_add(&e->c, "\n");
 }
 
 static void emit_steps(emit *e, const char *name,
@@ -34,18 +33,15 @@ static void emit_steps(emit *e, const char *name,
   c_open(c, "static const tn_step", name_format(e, "%s_steps[]", name));
   for (uint32_t i = 0; i < gradient->n_steps; ++i) {
     const tn_step *step = &gradient->steps[i];
-    c_add(c, "    {\n");
-    c->indent = 8;
+    c_add(c, "{\n");
     c_value(c, "what",
             step->what == TN_STEP_CALL ? "TN_STEP_CALL" : wants[step->what]);
     c_u32(c, "index", step->index);
     c_string(c, "op", step->op);
     c_string(c, "params", step->params);
-    c->indent = 4;
-    c_add(c, "    },\n");
+    c_add(c, "},\n");
   }
   c_close(c);
-  c_add(c, "\n");
 }
 
 static void emit_input(emit *e, const char *name,
@@ -64,7 +60,6 @@ static void emit_input(emit *e, const char *name,
   c_u32(c, "linear", gradient->linear);
   c_value(c, "steps", name_if(e, gradient->n_steps, name, "steps"));
   c_close(c);
-  c_add(c, "\n");
 }
 
 static void emit_inputs(emit *e, const char *local, const tn_op *op) {
@@ -80,7 +75,7 @@ static void emit_inputs(emit *e, const char *local, const tn_op *op) {
   emit_pointers_open(e, "tn_input_gradient", name_format(e, "%s_grads", local));
   for (uint32_t i = 0; i < gradient->n_inputs; ++i)
     c_item(&e->c, name_format(e, "&%s", prefix), op->inputs[i]->name);
-  emit_pointers_close(e);
+  c_close(&e->c);
 }
 
 void emit_gradient(emit *e, const char *local, const tn_op *op) {
@@ -95,5 +90,4 @@ void emit_gradient(emit *e, const char *local, const tn_op *op) {
   c_value(c, "inputs", name_if(e, gradient->n_inputs, local, "grads"));
   c_string(c, "why", gradient->why);
   c_close(c);
-  c_add(c, "\n");
 }

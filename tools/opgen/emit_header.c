@@ -25,14 +25,14 @@ static void emit_names(emit *e, const positions *p) {
                                    name_identifier(e, p->args[i]->name, true));
     emit_set_owner(e, p->list, p->args[i]->name);
     c_declare(&e->c, "enum", name, false);
-    c_add(&e->c, "  %s = %" PRIu32 ",\n", name, p->from + i);
+    c_add(&e->c, "%s = %" PRIu32 ",\n", name, p->from + i);
   }
   emit_set_owner(e, NULL, NULL);
 }
 
 static void emit_list(emit *e, const char *where, const positions *p) {
   if (p->n == 0) return;
-  c_comment(&e->c, 0, where);
+  c_comment(&e->c, where);
   c_add(&e->c, "enum {\n");
   emit_names(e, p);
   c_add(&e->c, "};\n\n");
@@ -55,13 +55,13 @@ static void emit_backward(emit *e, const char *macro, const tn_op *op) {
   if (op->gradient == NULL || op->gradient->kind == TN_GRADIENT_NONE) return;
   if (has_count(op)) {
     c_comment(
-        &e->c, 0,
+        &e->c,
         "Backward: call->in holds the gradients of all outputs, then the "
         "inputs, then all outputs; call->out the gradients of the inputs.");
     c_add(&e->c, "\n");
     return;
   }
-  c_comment(&e->c, 0,
+  c_comment(&e->c,
             has_variadic(op)
                 ? "Backward: places in call->in; the outputs come last. "
                   "call->out holds the gradients of the inputs."
@@ -133,7 +133,7 @@ static bool is_repeated(const emit *e, const tnm_kernel *kernel,
 static void emit_hook(emit *e, const tnm_kernel *kernel, const char *symbol,
                       const char *what, const char *parameters) {
   if (symbol == NULL || is_repeated(e, kernel, symbol)) return;
-  c_comment(&e->c, 0, what);
+  c_comment(&e->c, what);
   emit_prototype(e, symbol, parameters);
   c_add(&e->c, "\n");
 }
@@ -161,7 +161,7 @@ static void emit_state(emit *e, const tnm_kernel *kernel,
   if (type == NULL) return;
   if (!is_repeated(e, kernel, type)) {
     c_comment(
-        &e->c, 0,
+        &e->c,
         "Data that calls with equal params, shapes and dtypes share. Made once "
         "and not changed afterwards; create stores it in *out. [any]");
     c_declare(&e->c, "struct", type, true);
@@ -180,7 +180,7 @@ static void emit_state(emit *e, const tnm_kernel *kernel,
       &e->c, &(c_function){name_format(e, "static inline const %s *", type),
                            name_format(e, "%s_state_of", name_kernel(e, table)),
                            "const tn_frame *call", " {"});
-  c_add(&e->c, "  return (const %s *)call->prepared;\n}\n\n", type);
+  c_add(&e->c, "return (const %s *)call->prepared;\n}\n\n", type);
 }
 
 static void emit_kernel(emit *e, const tnm_kernel *kernel) {
@@ -201,7 +201,7 @@ static void emit_kernel(emit *e, const tnm_kernel *kernel) {
       "tells for which pass. [any]",
       "const tn_frame *call, tn_plan *plan");
   emit_state(e, kernel, table);
-  c_comment(&e->c, 0,
+  c_comment(&e->c,
             name_format(e, "%s.%s [worker]", table->id,
                         table->n_resources > 0
                             ? " Each call may draw one Philox block from "
@@ -215,7 +215,7 @@ static void emit_kernel(emit *e, const tnm_kernel *kernel) {
 
 static void emit_infer(emit *e, const tnm_operator *op) {
   if (op->infer_symbol == NULL) return;
-  c_comment(&e->c, 0,
+  c_comment(&e->c,
             "States shapes through call->host->set_shape, as tn_op.infer in "
             "op.h says. [any]");
   emit_prototype(e, op->infer_symbol, "const tn_frame *call");
@@ -268,7 +268,7 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   emit_described(e, &names, op);
   emit_infer(e, op);
   for (size_t i = 0; i < op->n_kernels; ++i) emit_kernel(e, &op->kernels[i]);
-  c_comment(&e->c, 0, "Tables, for plugin.gen.c.");
+  c_comment(&e->c, "Tables, for plugin.gen.c.");
   emit_externs(e, op);
   e->op = NULL;
 }
@@ -284,6 +284,6 @@ void emit_header(emit *e, const char *stem) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
       emit_operator(e, &e->plugin->operators[i]);
-  c_blank_line(&e->c);
+  c_add(&e->c, "\n");
   c_add(&e->c, "#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
 }

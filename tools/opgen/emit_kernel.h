@@ -22,20 +22,18 @@ bool needs_formulas(const tnm_operator *op);
 
 /* Writes the formulas of one operator as functions; nothing if it has none. The
  * file includes tenon/kernel/math.h and the operator's header. */
-void emit_formulas(tn__buf *out, const tnm_plugin *plugin,
-                   const tnm_operator *op);
+void emit_formulas(c_file *c, const tnm_plugin *plugin, const tnm_operator *op);
 
 /* Writes the generated kernels of one operator for the CPU, all static; nothing
  * if it has no formulas. The file includes tenon/kernel/kernel.h and the
  * formulas, and has the tables of these kernels. */
-void emit_kernels(tn__buf *out, const tnm_plugin *plugin,
-                  const tnm_operator *op);
+void emit_kernels(c_file *c, const tnm_plugin *plugin, const tnm_operator *op);
 
 /* Writes those for CUDA, as C++. Their names begin with the plugin's name,
  * because the tables are in another file, which needs the prototypes. */
-void emit_cuda_kernels(tn__buf *out, const tnm_plugin *plugin,
+void emit_cuda_kernels(c_file *c, const tnm_plugin *plugin,
                        const tnm_operator *op);
-void emit_cuda_prototypes(tn__buf *out, const tnm_plugin *plugin,
+void emit_cuda_prototypes(c_file *c, const tnm_plugin *plugin,
                           const tnm_operator *op);
 
 /* Writes the name of the compute function of a pass (TN_PASS_*):
@@ -71,10 +69,8 @@ typedef struct kernel_pass {
   formula_form form; /* form of the functions that are written and named */
 } kernel_pass;
 
-/* Calls `add` for each pass of an operator with formulas, and moves the result
- * to `out`. */
-void for_each_pass(tn__buf *out, const tnm_plugin *plugin,
-                   const tnm_operator *op,
+/* Calls `add` for each pass of an operator with formulas. */
+void for_each_pass(c_file *c, const tnm_plugin *plugin, const tnm_operator *op,
                    void (*add)(const kernel_pass *pass));
 
 /* The reads and the result of a formula. `params` is NULL if it reads none. */
@@ -87,6 +83,7 @@ typedef struct formula_use {
   size_t n_params;
   int classes;        /* the set of TNM_CLASS_* that calls compute in */
   const char *target; /* C name of the result: "out", "grad_data" */
+  bool gives_truth;   /* the result is bool: no form for floats writes it */
 } formula_use;
 
 /* Fills `use`; the lists are in the pass's arena. False if memory ran out; the

@@ -52,11 +52,6 @@ void emit_pointers_open(emit *e, const char *type, const char *name) {
               name_format(e, "*const %s", name));
 }
 
-void emit_pointers_close(emit *e) {
-  c_close(&e->c);
-  c_add(&e->c, "\n");
-}
-
 /* -------------------------------------------------------------------- nodes */
 
 static const char *node_name(uint32_t op) {
@@ -107,7 +102,6 @@ void emit_nodes(emit *e, const char *name, const tn_node *nodes, uint32_t n) {
                        node_part(e, "c", nodes[i].c),
                        node_part(e, "value", nodes[i].value)));
   c_close(&e->c);
-  c_add(&e->c, "\n");
 }
 
 /* ----------------------------------------------------------------- operands */
@@ -120,7 +114,6 @@ static void emit_terms(emit *e, const char *name, const tn_arg *arg) {
            name_format(e, "{.node = %" PRId32 "%s}", arg->terms[i].node,
                        arg->terms[i].spread ? ", .spread = 1" : ""));
   c_close(&e->c);
-  c_add(&e->c, "\n");
 }
 
 static const char *dtype_macro(emit *e, tn_dtype dtype) {
@@ -162,7 +155,6 @@ static void emit_arg(emit *e, const char *prefix, const tn_arg *arg) {
   c_value(c, "terms", name_if(e, arg->n_terms, name, "shape"));
   emit_arg_text(e, arg);
   c_close(c);
-  c_add(c, "\n");
 }
 
 typedef struct arg_list {
@@ -183,7 +175,7 @@ static void emit_args(emit *e, const char *local, const arg_list *list) {
   emit_pointers_open(e, "tn_arg", name_format(e, "%s_list", prefix));
   for (uint32_t i = 0; i < list->n; ++i)
     c_item(&e->c, name_format(e, "&%s_", prefix), list->args[i]->name);
-  emit_pointers_close(e);
+  c_close(&e->c);
 }
 
 /* ----------------------------------------------- variables and requirements */
@@ -198,12 +190,11 @@ static void emit_dtype_vars(emit *e, const char *local, const tn_op *op) {
     c_bits(&e->c, "allowed", dtype_bits, var->allowed);
     c_string(&e->c, "name", var->name);
     c_close(&e->c);
-    c_add(&e->c, "\n");
   }
   emit_pointers_open(e, "tn_dtype_var", name_format(e, "%s_dtypes", local));
   for (uint32_t i = 0; i < op->n_dtype_vars; ++i)
     c_item(&e->c, name_format(e, "&%s_dtype_", local), op->dtype_vars[i]->name);
-  emit_pointers_close(e);
+  c_close(&e->c);
 }
 
 static void emit_strings(emit *e, const char *name, const char *const *strings,
@@ -211,7 +202,7 @@ static void emit_strings(emit *e, const char *name, const char *const *strings,
   if (n == 0) return;
   emit_pointers_open(e, "char", name);
   for (uint32_t i = 0; i < n; ++i) c_item_string(&e->c, strings[i]);
-  emit_pointers_close(e);
+  c_close(&e->c);
 }
 
 static void emit_requires(emit *e, const char *local, const tn_op *op) {
@@ -224,12 +215,11 @@ static void emit_requires(emit *e, const char *local, const tn_op *op) {
     c_string(&e->c, "that", op->requirements[i]->that);
     c_string(&e->c, "say", op->requirements[i]->say);
     c_close(&e->c);
-    c_add(&e->c, "\n");
   }
   emit_pointers_open(e, "tn_require", name_format(e, "%s_requires", local));
   for (uint32_t i = 0; i < op->n_requires; ++i)
     c_item(&e->c, "", name_format(e, "&%s_require_%" PRIu32, local, i));
-  emit_pointers_close(e);
+  c_close(&e->c);
 }
 
 /* ------------------------------------------------------------- the operator */

@@ -19,8 +19,7 @@ void emit_plugin_header(emit *e) {
   emit_include(e);
   c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   if (e->plugin->init_symbol != NULL) {
-    c_comment(&e->c, 0,
-              "tn_plugin.init: runs when the plugin is loaded. [load]");
+    c_comment(&e->c, "tn_plugin.init: runs when the plugin is loaded. [load]");
     c_function_head(
         &e->c, &(c_function){"int32_t ", e->plugin->init_symbol,
                              "const tn_host *host, tn_registrar *registrar, "
@@ -29,13 +28,13 @@ void emit_plugin_header(emit *e) {
     c_add(&e->c, "\n");
   }
   if (e->plugin->fini_symbol != NULL) {
-    c_comment(&e->c, 0, "tn_plugin.fini: undoes init. [load]");
+    c_comment(&e->c, "tn_plugin.fini: undoes init. [load]");
     c_function_head(&e->c, &(c_function){"void ", e->plugin->fini_symbol,
                                          "void *instance", ";"});
     c_add(&e->c, "\n");
   }
   c_comment(
-      &e->c, 0,
+      &e->c,
       "The entry; with TN_STATIC_PLUGINS, the argument of tn_plugin_add().");
   c_add(&e->c, "extern const tn_plugin TN_PLUGIN_ENTRY(%s);\n", name);
   c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
@@ -60,7 +59,7 @@ static void emit_operators(emit *e) {
     const tnm_operator *op = owner_of(e, plugin->operators[i]);
     c_item(&e->c, "&", name_format(e, "%s_op", name_operator(e, op).symbol));
   }
-  emit_pointers_close(e);
+  c_close(&e->c);
 }
 
 static void emit_kernels_list(emit *e) {
@@ -69,7 +68,7 @@ static void emit_kernels_list(emit *e) {
   emit_pointers_open(e, "tn_kernel", "kernels");
   for (uint32_t i = 0; i < plugin->n_kernels; ++i)
     c_item(&e->c, "&", name_kernel_table(e, plugin->kernels[i]));
-  emit_pointers_close(e);
+  c_close(&e->c);
 }
 
 static void emit_targets(emit *e) {
@@ -78,7 +77,7 @@ static void emit_targets(emit *e) {
   emit_pointers_open(e, "tn_target", "targets");
   for (uint32_t i = 0; i < plugin->n_targets; ++i)
     c_item(&e->c, "&", name_target(e, owner_of(e, plugin->targets[i])));
-  emit_pointers_close(e);
+  c_close(&e->c);
 }
 
 static void emit_dependencies(emit *e) {
@@ -91,12 +90,11 @@ static void emit_dependencies(emit *e) {
     c_u32(&e->c, "release", plugin->dependencies[i]->release);
     c_string(&e->c, "plugin", plugin->dependencies[i]->plugin);
     c_close(&e->c);
-    c_add(&e->c, "\n");
   }
   emit_pointers_open(e, "tn_dependency", "dependencies");
   for (uint32_t i = 0; i < plugin->n_dependencies; ++i)
     c_item(&e->c, "", name_format(e, "&dependency_%" PRIu32, i));
-  emit_pointers_close(e);
+  c_close(&e->c);
 }
 
 /* ---------------------------------------------------------------- the entry */
@@ -136,66 +134,43 @@ static void emit_entry(emit *e) {
 
 /* ----------------------------------------------------------------- the note */
 
-#define BYTES_PER_LINE 8
-
-/* The byte if a comment of the dump may contain it, else a dot. */
-static char visible_byte(unsigned char byte) {
-  const bool plain =
-      byte > 0x20 && byte < 0x7f && strchr("*/\\?", byte) == NULL;
-  return plain ? (char)byte : '.';
-}
-
-/* Writes eight bytes and, after them, the same as text. */
-static void emit_line(emit *e, const unsigned char *bytes, size_t n) {
-  c_add(&e->c, "           ");
-  for (size_t i = 0; i < n; ++i) c_add(&e->c, " 0x%02x,", bytes[i]);
-  c_add(&e->c, "%*s /* ", (int)(BYTES_PER_LINE - n) * 6, "");
-  for (size_t i = 0; i < n; ++i) c_add(&e->c, "%c", visible_byte(bytes[i]));
-  c_add(&e->c, " */\n");
-}
-
 static void emit_note_head(emit *e) {
   c_add(&e->c,
         "const struct {\n"
-        "  uint32_t name_size;\n"
-        "  uint32_t desc_size;\n"
-        "  uint32_t type;\n"
-        "  char name[8];\n"
-        "  tn_note note;\n"
-        "  uint8_t manifest[(MANIFEST_SIZE + 3) / 4 * 4];\n"
+        "uint32_t name_size;\n"
+        "uint32_t desc_size;\n"
+        "uint32_t type;\n"
+        "char name[8];\n"
+        "tn_note note;\n"
+        "uint8_t manifest[(MANIFEST_SIZE + 3) / 4 * 4];\n"
         "} __attribute__((packed)) tn_plugin_note TN_NOTE_SECTION = {\n"
-        "    .name_size = sizeof TN_NOTE_NAME,\n"
-        "    .desc_size = sizeof(tn_note) + MANIFEST_SIZE,\n"
-        "    .type = TN_NOTE_TYPE,\n"
-        "    .name = TN_NOTE_NAME,\n"
-        "    .note =\n"
-        "        {\n"
-        "            .magic = TN_PLUGIN_MAGIC,\n"
-        "            .header_size = sizeof(tn_note),\n"
-        "            .abi_major = TN_ABI_MAJOR,\n"
-        "            .abi_minor = TN_ABI_MINOR,\n"
-        "            .min_host_minor = TN_TARGET_MINOR,\n"
-        "            .machine = TN_NOTE_MACHINE,\n"
-        "            .pointer_bits = 8 * sizeof(void *),\n"
-        "            .manifest_hash = MANIFEST_HASH,\n"
-        "            .manifest_size = MANIFEST_SIZE,\n"
-        "        },\n");
+        ".name_size = sizeof TN_NOTE_NAME,\n"
+        ".desc_size = sizeof(tn_note) + MANIFEST_SIZE,\n"
+        ".type = TN_NOTE_TYPE,\n"
+        ".name = TN_NOTE_NAME,\n"
+        ".note = {\n"
+        ".magic = TN_PLUGIN_MAGIC,\n"
+        ".header_size = sizeof(tn_note),\n"
+        ".abi_major = TN_ABI_MAJOR,\n"
+        ".abi_minor = TN_ABI_MINOR,\n"
+        ".min_host_minor = TN_TARGET_MINOR,\n"
+        ".machine = TN_NOTE_MACHINE,\n"
+        ".pointer_bits = 8 * sizeof(void *),\n"
+        ".manifest_hash = MANIFEST_HASH,\n"
+        ".manifest_size = MANIFEST_SIZE,\n"
+        "},\n");
 }
 
 static void emit_note(emit *e, const tn__buf *manifest) {
-  const unsigned char *bytes = (const unsigned char *)manifest->s;
   c_comment(
-      &e->c, 0,
+      &e->c,
       "The note of the file: an ELF note header, tn_note, and the tables "
       "above in the encoding that docs/reference/note-format.md describes.");
   c_add(&e->c, "#ifndef TN_STATIC_PLUGINS\n");
   emit_note_head(e);
-  c_add(&e->c, "    .manifest =\n        {\n");
-  for (size_t i = 0; i < manifest->n; i += BYTES_PER_LINE) {
-    const size_t left = manifest->n - i;
-    emit_line(e, bytes + i, left < BYTES_PER_LINE ? left : BYTES_PER_LINE);
-  }
-  c_add(&e->c, "        },\n};\n#endif\n");
+  c_add(&e->c, ".manifest = {\n");
+  c_bytes(&e->c, manifest->s, manifest->n);
+  c_add(&e->c, "},\n};\n#endif\n");
 }
 
 /* -------------------------------------------------------------------- files */
@@ -231,7 +206,7 @@ void emit_plugin_tables(emit *e) {
   emit_entry(e);
   c_add(&e->c, "\n");
   emit_note(e, &manifest);
-  e->c.text.failed |= manifest.failed;
+  e->c.failed |= manifest.failed;
   tn__buf_deinit(&manifest);
 }
 
@@ -256,6 +231,6 @@ void emit_plugin_source(emit *e) {
 void emit_plugin_map(emit *e, const char *name) {
   c_add(&e->c,
         "/* %s: written by opgen %s; do not edit. */\n"
-        "{\n  global: tn_plugin_entry;\n  local: *;\n};\n",
+        "{\nglobal: tn_plugin_entry;\nlocal: *;\n};\n",
         name, OPGEN_VERSION);
 }

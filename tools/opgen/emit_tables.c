@@ -60,22 +60,12 @@ static bool has_prepare(const tnm_kernel *kernel) {
          kernel->registers_symbol != NULL || needs_random(any_pass(kernel));
 }
 
-/* Writes "  left =" and the call of a function, on one line or two. */
-static void emit_call(emit *e, const char *left, const char *function,
-                      const char *arguments) {
-  const size_t width =
-      strlen(left) + strlen(" ();") + strlen(function) + strlen(arguments);
-  c_add(&e->c, "%s%s%s(%s);\n", left, width <= C_PAGE ? " " : "\n      ",
-        function, arguments);
-}
-
 static const char *const over_limit =
-    "  if (bytes > max) {\n"
-    "    return TN_FAIL(call, TN_OUT_OF_RANGE,\n"
-    "                   \"%llu bytes of workspace; the manifest allows "
-    "%llu\",\n"
-    "                   (unsigned long long)bytes, (unsigned long long)max);\n"
-    "  }\n";
+    "if (bytes > max) {\n"
+    "return TN_FAIL(call, TN_OUT_OF_RANGE, "
+    "\"%llu bytes of workspace; the manifest allows %llu\", "
+    "(unsigned long long)bytes, (unsigned long long)max);\n"
+    "}\n";
 
 static void emit_workspace(emit *e, const char *name,
                            const tnm_kernel *kernel) {
@@ -85,19 +75,20 @@ static void emit_workspace(emit *e, const char *name,
       &(c_function){"static int32_t ", name_format(e, "workspace_%s", name),
                     "const tn_frame *call, tn_plan *plan", " {"});
   if (kernel->workspace_max != 0)
-    c_add(&e->c, "  const uint64_t max = UINT64_C(%" PRIu64 ");\n",
+    c_add(&e->c, "const uint64_t max = UINT64_C(%" PRIu64 ");\n",
           kernel->workspace_max);
-  c_add(&e->c, "  uint64_t bytes = 0;\n");
-  emit_call(e, "  const int32_t code =", kernel->workspace_symbol,
-            "call, &bytes");
-  c_add(&e->c, "  if (code != TN_OK) return code;\n");
+  c_add(&e->c, "uint64_t bytes = 0;\n");
+  c_add(&e->c,
+        "const int32_t code = %s(call, &bytes);\n"
+        "if (code != TN_OK) return code;\n",
+        kernel->workspace_symbol);
   if (kernel->workspace_max != 0) c_add(&e->c, "%s", over_limit);
   c_add(&e->c,
-        "  plan->n_ws = 1;\n"
-        "  plan->ws[0].bytes = bytes;\n"
-        "  plan->ws[0].align = %" PRIu64
+        "plan->n_ws = 1;\n"
+        "plan->ws[0].bytes = bytes;\n"
+        "plan->ws[0].align = %" PRIu64
         ";\n"
-        "  return TN_OK;\n}\n\n",
+        "return TN_OK;\n}\n\n",
         kernel->workspace_align);
 }
 
@@ -106,34 +97,28 @@ static void emit_destroy(emit *e, const char *name, const tnm_kernel *kernel) {
   c_function_head(
       &e->c, &(c_function){"static void ", name_format(e, "destroy_%s", name),
                            "void *prepared", " {"});
-  c_add(&e->c, "  %s((%s *)prepared);\n}\n\n", kernel->state_destroy,
+  c_add(&e->c, "%s((%s *)prepared);\n}\n\n", kernel->state_destroy,
         kernel->state_type);
 }
 
 /* The workspace hook sees the state, through a copy of the frame. */
 static void emit_state_steps(emit *e, const char *name,
                              const tnm_kernel *kernel) {
-  c_add(&e->c, "  %s *state = NULL;\n", kernel->state_type);
-  emit_call(
-      e,
-      kernel->workspace_symbol ? "  int32_t code =" : "  const int32_t code =",
-      kernel->state_create, "call, &state");
-  c_add(&e->c, "  if (code != TN_OK) return code;\n");
-  if (kernel->workspace_symbol != NULL) {
-    c_add(&e->c,
-          "  tn_frame with_state = *call;\n"
-          "  with_state.struct_size = sizeof with_state;\n"
-          "  with_state.prepared = state;\n");
-    emit_call(e, "  code =", name_format(e, "workspace_%s", name),
-              "&with_state, plan");
-    c_add(&e->c,
-          "  if (code != TN_OK) {\n    %s(state);\n    return code;\n  }\n",
-          kernel->state_destroy);
-  }
   c_add(&e->c,
-        "  plan->prepared = state;\n"
-        "  plan->destroy = destroy_%s;\n",
-        name);
+        "%s *state = NULL;\n"
+        "%sint32_t code = %s(call, &state);\n"
+        "if (code != TN_OK) return code;\n",
+        kernel->state_type, kernel->workspace_symbol ? "" : "const ",
+        kernel->state_create);
+  if (kernel->workspace_symbol != NULL)
+    c_add(&e->c,
+          "tn_frame with_state = *call;\n"
+          "with_state.struct_size = sizeof with_state;\n"
+          "with_state.prepared = state;\n"
+          "code = workspace_%s(&with_state, plan);\n"
+          "if (code != TN_OK) {\n%s(state);\nreturn code;\n}\n",
+          name, kernel->state_destroy);
+  c_add(&e->c, "plan->prepared = state;\nplan->destroy = destroy_%s;\n", name);
 }
 
 /* Writes the count of random blocks: one per written element. For a shape that
@@ -142,14 +127,14 @@ static void emit_blocks(emit *e) {
   const tn_op *op = e->op->op;
   uint32_t n_decided = 0;
   c_add(&e->c,
-        "  for (uint32_t i = 0; i < call->n_out; ++i) {\n"
-        "    const int64_t n = tn_tensor_size(&call->out[i]);\n"
-        "    plan->random_blocks += (uint64_t)n;\n"
-        "  }\n");
+        "for (uint32_t i = 0; i < call->n_out; ++i) {\n"
+        "const int64_t n = tn_tensor_size(&call->out[i]);\n"
+        "plan->random_blocks += (uint64_t)n;\n"
+        "}\n");
   for (uint32_t i = 0; i < op->n_outputs; ++i)
     n_decided += (op->outputs[i]->flags & TN_ARG_DYNAMIC) != 0;
   if (n_decided > 0)
-    c_add(&e->c, "  plan->random_blocks += (uint64_t)%" PRIu32 " << 32;\n",
+    c_add(&e->c, "plan->random_blocks += (uint64_t)%" PRIu32 " << 32;\n",
           n_decided);
 }
 
@@ -162,18 +147,16 @@ static void emit_prepare(emit *e, const tnm_kernel *kernel) {
       &e->c,
       &(c_function){"static int32_t ", name_format(e, "prepare_%s", name),
                     "const tn_frame *call, tn_plan *plan", " {"});
-  if (kernel->registers_symbol != NULL) {
-    c_add(&e->c, "  if (call->flags & TN_CALL_REGISTERS) {\n");
-    emit_call(e, "    return", kernel->registers_symbol, "call, plan");
-    c_add(&e->c, "  }\n");
-  }
+  if (kernel->registers_symbol != NULL)
+    c_add(&e->c,
+          "if (call->flags & TN_CALL_REGISTERS) {\nreturn %s(call, plan);\n}\n",
+          kernel->registers_symbol);
   if (needs_random(any_pass(kernel))) emit_blocks(e);
   if (kernel->state_type != NULL) emit_state_steps(e, name, kernel);
   if (kernel->state_type == NULL && kernel->workspace_symbol != NULL)
-    emit_call(e, "  return", name_format(e, "workspace_%s", name),
-              "call, plan");
+    c_add(&e->c, "return workspace_%s(call, plan);\n", name);
   else
-    c_add(&e->c, "  return TN_OK;\n");
+    c_add(&e->c, "return TN_OK;\n");
   c_add(&e->c, "}\n\n");
 }
 
@@ -185,7 +168,6 @@ static void emit_sets(emit *e, const char *name, const tn_kernel *kernel) {
   for (uint32_t i = 0; i < kernel->n_dtype_sets; ++i)
     c_bits(&e->c, NULL, dtype_bits, kernel->dtype_sets[i]);
   c_close(&e->c);
-  c_add(&e->c, "\n");
 }
 
 static void emit_resources(emit *e, const char *name, const tn_kernel *kernel) {
@@ -195,7 +177,6 @@ static void emit_resources(emit *e, const char *name, const tn_kernel *kernel) {
   for (uint32_t i = 0; i < kernel->n_resources; ++i)
     c_item(&e->c, "", "TN_RESOURCE_RANDOM");
   c_close(&e->c);
-  c_add(&e->c, "\n");
 }
 
 static void emit_numbers(emit *e, const tn_kernel *kernel) {
@@ -244,7 +225,6 @@ void emit_kernel_table(emit *e, const tn_kernel *kernel,
   c_value(c, "prepare", functions->prepare);
   c_value(c, "compute", functions->compute);
   c_close(c);
-  c_add(c, "\n");
 }
 
 void emit_written(emit *e, const tnm_kernel *kernel) {
@@ -275,7 +255,7 @@ static void emit_generated(emit *e, const tnm_operator *op,
       e, kernel,
       &(kernel_functions){.prepare = name_format(e, "%s_prepare", name.s),
                           .compute = name.s});
-  e->c.text.failed |= name.failed;
+  e->c.failed |= name.failed;
   tn__buf_deinit(&name);
 }
 
@@ -331,7 +311,6 @@ void emit_source(emit *e, const char *stem) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
       emit_operator(e, &e->plugin->operators[i]);
-  c_end(&e->c);
 }
 
 void emit_kernel_source(emit *e, const char *stem) {
@@ -345,10 +324,9 @@ void emit_kernel_source(emit *e, const char *stem) {
     if (strcmp(op->stem, stem) != 0 || !needs_formulas(op)) continue;
     e->op = op;
     c_section(&e->c, name_operator(e, op).full);
-    emit_kernels(&e->c.text, e->plugin, op);
+    emit_kernels(&e->c, e->plugin, op);
     emit_generated(e, op, op->generated);
     emit_generated(e, op, op->generated_backward);
     e->op = NULL;
   }
-  c_end(&e->c);
 }

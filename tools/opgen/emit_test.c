@@ -74,7 +74,7 @@ static void add_operands(tn__buf *out, const tnm_example_item *items, size_t n,
 /* Writes ".field = "text"," unless the text is empty, and empties it. */
 static void emit_text(emit *e, const char *field, tn__buf *text) {
   if (text->n > 0) c_string(&e->c, field, text->s);
-  e->c.text.failed |= text->failed;
+  e->c.failed |= text->failed;
   text->n = 0;
 }
 
@@ -101,8 +101,7 @@ static void emit_example(emit *e, const tnm_operator *op,
   const tn_op *d = describe_op(op);
   tn__buf text;
   tn__buf_init(&text, e->env);
-  c_add(&e->c, "    {\n");
-  e->c.indent = 8;
+  c_add(&e->c, "{\n");
   c_string(&e->c, "name", x->name);
   c_string(&e->c, "place", op->file);
   emit_params(e, d, x);
@@ -118,7 +117,7 @@ static void emit_example(emit *e, const tnm_operator *op,
   emit_text(e, "in_grads", &text);
   if (x->tol > 0) c_f64(&e->c, "tol", x->tol);
   if (x->training) c_value(&e->c, "flags", "TN_CALL_TRAIN");
-  c_add(&e->c, "    },\n");
+  c_add(&e->c, "},\n");
   tn__buf_deinit(&text);
 }
 
@@ -151,7 +150,6 @@ static void emit_examples(emit *e, const tnm_operator *op) {
   for (size_t i = 0; teller != op && i < op->n_examples; ++i)
     emit_example(e, op, &op->examples[i]);
   c_close(&e->c);
-  c_add(&e->c, "\n");
 }
 
 static const char *id_of(const tnm_kernel *kernel) {
@@ -166,7 +164,6 @@ static void emit_kernels(emit *e, const tnm_operator *op) {
   for (size_t i = 0; i < op->n_kernels; ++i)
     c_item_string(&e->c, id_of(&op->kernels[i]));
   c_close(&e->c);
-  c_add(&e->c, "\n");
 }
 
 static void emit_gradcheck(emit *e, const tnm_gradcheck *check) {
@@ -181,8 +178,7 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   const tnm_operator *parent = teller != NULL ? teller->parent : NULL;
   const size_t n = count_examples(op);
   c_file *c = &e->c;
-  c_add(c, "    {\n");
-  c->indent = 8;
+  c_add(c, "{\n");
   c_string(c, "name", name_operator(e, op).full);
   if (n > 0) {
     c_value(c, "examples", name_format(e, "%s_examples", tables_of(e, op)));
@@ -196,7 +192,7 @@ static void emit_operator(emit *e, const tnm_operator *op) {
     c_value(c, "kernels", name_format(e, "%s_kernels", tables_of(e, op)));
     c_value(c, "n_kernels", name_format(e, "%zu", op->n_kernels));
   }
-  c_add(c, "    },\n");
+  c_add(c, "},\n");
 }
 
 static void emit_operators(emit *e) {
@@ -205,7 +201,6 @@ static void emit_operators(emit *e) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     emit_operator(e, &e->plugin->operators[i]);
   c_close(&e->c);
-  c_add(&e->c, "\n");
 }
 
 void emit_test_source(emit *e) {
@@ -227,6 +222,6 @@ void emit_test_source(emit *e) {
   c_close(&e->c);
   c_add(&e->c,
         "\nint main(int argc, char **argv) {\n"
-        "  return tn_test_main(&plugin, argc, argv);\n"
+        "return tn_test_main(&plugin, argc, argv);\n"
         "}\n");
 }

@@ -11,9 +11,6 @@
 
 #include "emit_kernel.h"
 
-/* Columns between "  const uint64_t t99 = " and ";". */
-#define ROOM 56
-
 /* The precedence of a text in C; the lower, the tighter. A name or a number is
  * an atom, a call is primary. */
 enum { ATOM, PRIMARY, UNARY, PRODUCT, SUM, COMPARISON, CHOICE };
@@ -59,7 +56,7 @@ static const char *type_name(const writer *w, int type) {
 /* Makes a variable of a piece. */
 static void hoist_piece(writer *w, piece *part) {
   const unsigned number = ++w->n_variables;
-  c_add(w->pass->c, "  const %s t%u = %s;\n", type_name(w, part->type), number,
+  c_add(w->pass->c, "const %s t%u = %s;\n", type_name(w, part->type), number,
         part->text);
   *part = PIECE(w, ATOM, part->type, "t%u", number);
 }
@@ -73,7 +70,7 @@ static void fit_pieces(writer *w, piece *parts, size_t n, size_t extra) {
       total += strlen(parts[i].text);
       if (strlen(parts[i].text) > strlen(parts[longest].text)) longest = i;
     }
-    if (total <= ROOM || parts[longest].level == ATOM) return;
+    if (total <= C_LONGEST_EXPRESSION || parts[longest].level == ATOM) return;
     hoist_piece(w, &parts[longest]);
   }
 }
@@ -154,7 +151,7 @@ static piece plain_number(writer *w, const tnm_expr *expr) {
   const char *text = buf.s != NULL ? buf.s : "";
   const piece part = PIECE(w, ATOM, VALUE, "%s%s%s", text,
                            strpbrk(text, ".eE") ? "" : ".0", literal_suffix(w));
-  w->pass->c->text.failed |= buf.failed;
+  w->pass->c->failed |= buf.failed;
   tn__buf_deinit(&buf);
   return part;
 }
@@ -237,7 +234,8 @@ static piece write_product(writer *w, piece base, uint64_t exponent) {
   piece result = base;
   bool begun = false;
   for (uint64_t left = exponent; left > 0; left >>= 1) {
-    const bool is_name = base.level == ATOM && strlen(base.text) < ROOM / 4;
+    const bool is_name =
+        base.level == ATOM && strlen(base.text) < C_LONGEST_EXPRESSION / 4;
     if (left > 1 && !is_name) hoist_piece(w, &base);
     if (left == 3 && !begun)
       return multiply_pieces(w, multiply_pieces(w, base, base), base);
@@ -367,7 +365,7 @@ bool formula_has_form(const char *name, formula_form form) {
   static const char *const names[][20] = {
       [FORM_OWN] = {NULL},
       [FORM_NEAR] = {"sin", "cos", "tan", "log", "log2", "log10"},
-      [FORM_DIRECT] = {"floor", "ceil", "trunc", "round", "rint"},
+      [FORM_DIRECT] = {"floor", "ceil", "trunc", "round", "rint", "round_even"},
       [FORM_WIDE] = {"exp", "log", "log1p", "log2", "log10", "sqrt", "rsqrt",
                      "sin", "cos", "tan", "asin", "acos", "sinh", "cosh",
                      "tanh", "acosh", "erfc", "gelu"}};
@@ -431,7 +429,7 @@ void emit_formula(const kernel_pass *pass, const tnm_expr *expr,
   expr = tnm_expr_share(pass->arena, expr, &w.sharing);
   w.shared = tn__arena_alloc(pass->arena, (w.sharing.n + 1) * sizeof *w.shared);
   if (expr == NULL || w.shared == NULL) {
-    pass->c->text.failed = true;
+    pass->c->failed = true;
     return;
   }
   while (w.n_shared < w.sharing.n) {
@@ -439,5 +437,5 @@ void emit_formula(const kernel_pass *pass, const tnm_expr *expr,
     if (part.level != ATOM) hoist_piece(&w, &part);
     w.shared[w.n_shared++] = part;
   }
-  c_add(pass->c, "  return %s;\n", render_value(&w, expr).text);
+  c_add(pass->c, "return %s;\n", render_value(&w, expr).text);
 }

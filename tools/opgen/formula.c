@@ -47,7 +47,7 @@ const char *pass_format(const kernel_pass *pass, const char *format, ...) {
   char *text = n < 0 ? NULL : tn__arena_alloc(pass->arena, (size_t)n + 1);
   if (text != NULL) (void)vsnprintf(text, (size_t)n + 1, format, again);
   va_end(again);
-  if (text == NULL) pass->c->text.failed = true;
+  if (text == NULL) pass->c->failed = true;
   return text != NULL ? text : "";
 }
 
@@ -73,7 +73,7 @@ void emit_cuda_name(tn__buf *out, const tnm_plugin *plugin,
 /* Copies the text of a buffer to the pass's arena. */
 static const char *keep_text(const kernel_pass *pass, tn__buf *buf) {
   const char *text = pass_format(pass, "%s", buf->s != NULL ? buf->s : "");
-  pass->c->text.failed |= buf->failed;
+  pass->c->failed |= buf->failed;
   tn__buf_deinit(buf);
   return text;
 }
@@ -141,11 +141,10 @@ uint32_t formula_input_index(const kernel_pass *pass, const tnm_expr *tensor) {
 
 void formula_comment(const kernel_pass *pass, const formula_use *use,
                      const char *more) {
-  c_comment(pass->c, 0,
-            pass_format(pass, "%s: %s%s = %s%s", pass->op->file,
-                        pass->pass == TN_PASS_BACKWARD ? "grad." : "",
-                        target_arg(pass, use->formula)->name,
-                        use->formula->text, more));
+  c_comment(pass->c, pass_format(pass, "%s: %s%s = %s%s", pass->op->file,
+                                 pass->pass == TN_PASS_BACKWARD ? "grad." : "",
+                                 target_arg(pass, use->formula)->name,
+                                 use->formula->text, more));
 }
 
 bool needs_formulas(const tnm_operator *op) {
@@ -281,37 +280,35 @@ bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
   use->tensors = tn__arena_alloc(pass->arena, n * sizeof *use->tensors);
   use->params = tn__arena_alloc(pass->arena, n * sizeof *use->params);
   if (!use->tensors || !use->params) {
-    pass->c->text.failed = true;
+    pass->c->failed = true;
     return false;
   }
   collect_all(formula->expr, use);
   use->classes =
       classes_of_types(pass, use) & classes_of_formula(formula->expr);
+  const tn_arg *arg = target_arg(pass, formula);
+  use->gives_truth = arg->dtype_param == TN_NONE && arg->dtype_var == TN_NONE &&
+                     arg->dtype == TN_BOOL;
   const tnm_expr as_name = {
       .kind = pass->pass == TN_PASS_BACKWARD ? TNM_GRAD : TNM_OUTPUT,
-      .text = target_arg(pass, formula)->name};
+      .text = arg->name};
   use->target = formula_variable(pass, &as_name);
   return true;
 }
 
-void for_each_pass(tn__buf *out, const tnm_plugin *plugin,
-                   const tnm_operator *op,
+void for_each_pass(c_file *c, const tnm_plugin *plugin, const tnm_operator *op,
                    void (*add)(const kernel_pass *pass)) {
   tn__arena arena;
-  c_file c;
-  tn__arena_init(&arena, out->env);
-  c_init(&c, out->env);
-  const kernel_pass passes[] = {{&c, &arena, plugin, op, TN_PASS_FORWARD,
+  const c_listener *listener = c->listener;
+  tn__arena_init(&arena, c->words.env);
+  const kernel_pass passes[] = {{c, &arena, plugin, op, TN_PASS_FORWARD,
                                  op->forward, op->n_forward, FORM_OWN},
-                                {&c, &arena, plugin, op, TN_PASS_BACKWARD,
+                                {c, &arena, plugin, op, TN_PASS_BACKWARD,
                                  op->backward, op->n_backward, FORM_OWN}};
+  c->listener = NULL;
   for (size_t i = 0; i < 2; ++i)
     if (passes[i].n > 0) add(&passes[i]);
-  if (c.text.failed)
-    out->failed = true;
-  else if (c.text.n > 0)
-    tn__buf_bytes(out, c.text.s, c.text.n);
-  c_deinit(&c);
+  c->listener = listener;
   tn__arena_deinit(&arena);
 }
 
@@ -370,13 +367,11 @@ static void add_params(const kernel_pass *pass, const formula_use *use,
   for (size_t i = 0; i < use->n_params; ++i) {
     const tnm_expr *param = use->params[i];
     const tn_field *field = pass->op->op->params[param->index];
-    const char *name = pass_format(pass, "  const %s %s =", type,
-                                   formula_variable(pass, param));
-    const char *value = param_value(pass, field, class_bit);
-    if (pass->form == FORM_WIDE)
-      value = pass_format(pass, "tn_wide_of(%s)", value);
-    const bool one_line = strlen(name) + strlen(value) + 2 <= C_PAGE;
-    c_add(pass->c, "%s%s%s;\n", name, one_line ? " " : "\n      ", value);
+    const bool wide = pass->form == FORM_WIDE;
+    c_add(pass->c,
+          wide ? "const %s %s = tn_wide_of(%s);\n" : "const %s %s = %s;\n",
+          type, formula_variable(pass, param),
+          param_value(pass, field, class_bit));
   }
 }
 
@@ -438,7 +433,7 @@ static void add_functions(const kernel_pass *pass) {
   }
 }
 
-void emit_formulas(tn__buf *out, const tnm_plugin *plugin,
+void emit_formulas(c_file *c, const tnm_plugin *plugin,
                    const tnm_operator *op) {
-  for_each_pass(out, plugin, op, add_functions);
+  for_each_pass(c, plugin, op, add_functions);
 }

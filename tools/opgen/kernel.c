@@ -13,8 +13,7 @@
 
 /* The count is read once: for the compiler an output of i64 might overlap it,
  * and then it would not vectorise the loop. */
-static const char loop_head[] =
-    "  for (int64_t i = 0, n = block->n; i < n; ++i)";
+static const char loop_head[] = "for (int64_t i = 0, n = block->n; i < n; ++i)";
 
 static const char *body_name(const kernel_pass *pass, const formula_use *use,
                              int class_bit) {
@@ -29,21 +28,18 @@ static const char *body_name(const kernel_pass *pass, const formula_use *use,
 static void add_params(const kernel_pass *pass, const formula_use *use) {
   const char *type = pass_params(pass);
   if (use->n_params == 0) {
-    c_add(pass->c, "  (void)params;\n");
+    c_add(pass->c, "(void)params;\n");
     return;
   }
-  const size_t width =
-      2 * strlen(type) + strlen("  const  p = *(const  *)params;");
-  c_add(pass->c, "  const %s p =%s*(const %s *)params;\n", type,
-        width <= C_PAGE ? " " : "\n      ", type);
+  c_add(pass->c, "const %s p = *(const %s *)params;\n", type, type);
 }
 
 static void add_pointers(const kernel_pass *pass, const formula_use *use,
                          const char *type, bool parts) {
   for (size_t i = 0; i < use->n_tensors; ++i)
-    c_add(pass->c, "  const %s *%s = block->in[%zu];\n", type,
+    c_add(pass->c, "const %s *%s = block->in[%zu];\n", type,
           formula_variable(pass, use->tensors[i]), i);
-  if (!parts) c_add(pass->c, "  %s *%s = block->out;\n", type, use->target);
+  if (!parts) c_add(pass->c, "%s *%s = block->out;\n", type, use->target);
 }
 
 /* "&p, data[i]"; for sixteen elements "&p, tn_wide_load(data + i, n)". */
@@ -59,47 +55,19 @@ static const char *call_arguments(const kernel_pass *pass,
   return pass_format(pass, "%.*s", (int)(n > 0 ? n - strlen(", ") : 0), list);
 }
 
-/* Adds "    out[i] = quadratic_out_f32(&p, data[i]);", on as few lines as
- * possible. */
-static void add_call(const kernel_pass *pass, const char *set, const char *name,
-                     const char *arguments) {
-  const size_t call = strlen(name) + strlen(arguments) + strlen("();");
-  if (4 + strlen(set) + 1 + call <= C_PAGE)
-    c_add(pass->c, "    %s %s(%s);\n", set, name, arguments);
-  else if (8 + call <= C_PAGE)
-    c_add(pass->c, "    %s\n        %s(%s);\n", set, name, arguments);
-  else
-    c_function_head(pass->c, &(c_function){pass_format(pass, "    %s ", set),
-                                           name, arguments, ";"});
-}
-
-/* Adds the statement after the head of the loop, on its line if it fits. */
-static void add_statement(const kernel_pass *pass, const formula_use *use,
-                          int class_bit) {
-  const char *set = pass_format(pass, "%s[i] =", use->target);
-  const char *name = formula_name(pass, use, class_bit);
-  const char *arguments = call_arguments(pass, use);
-  const char *all = pass_format(pass, " %s %s(%s);\n", set, name, arguments);
-  if (strlen(loop_head) + strlen(all) - 1 <= C_PAGE) {
-    c_add(pass->c, "%s", all);
-    return;
-  }
-  c_add(pass->c, "\n");
-  add_call(pass, set, name, arguments);
+/* Adds "out[i] = quadratic_out_f32(&p, data[i]);". */
+static void add_call(const kernel_pass *pass, const formula_use *use,
+                     int class_bit, const char *target) {
+  c_add(pass->c, "%s = %s(%s);\n", target, formula_name(pass, use, class_bit),
+        call_arguments(pass, use));
 }
 
 /* Adds "part[i - begin] = sine_out_f32_near(&far, data[i]);" in its loop. */
-static void add_part(const kernel_pass *pass, const formula_use *use,
-                     const char *indent) {
-  static const char set[] = "  part[i - begin] =";
-  const char *name = formula_name(pass, use, TNM_CLASS_F32);
-  const char *call =
-      pass_format(pass, "%s(%s);", name, call_arguments(pass, use));
-  const bool fits = strlen(indent) + strlen(set) + 1 + strlen(call) <= C_PAGE;
-  c_add(pass->c, "%sTN_KERNEL_INDEPENDENT\n", indent);
-  c_add(pass->c, "%sfor (int64_t i = begin; i < end; ++i)\n", indent);
-  c_add(pass->c, "%s%s%s%s%s\n", indent, set, fits ? " " : "\n      ",
-        fits ? "" : indent, call);
+static void add_part(const kernel_pass *pass, const formula_use *use) {
+  c_add(pass->c,
+        "TN_KERNEL_INDEPENDENT\n"
+        "for (int64_t i = begin; i < end; ++i) ");
+  add_call(pass, use, TNM_CLASS_F32, "part[i - begin]");
 }
 
 /* Adds a loop by parts: the near form is faster, and a part with a far value is
@@ -108,17 +76,16 @@ static void add_parts(const kernel_pass *pass, const formula_use *use) {
   kernel_pass near = *pass;
   near.form = FORM_NEAR;
   c_add(pass->c,
-        "  float room[TN_KERNEL_PART];\n"
-        "  for (int64_t begin = 0; begin < block->n; begin += TN_KERNEL_PART) {"
-        "\n    const int64_t end = tn_kernel_part_end(block, begin);\n"
-        "    float *part = tn_kernel_part_at(block, %zu, begin, room);\n"
-        "    uint32_t far = 0;\n",
+        "float room[TN_KERNEL_PART];\n"
+        "for (int64_t begin = 0; begin < block->n; begin += TN_KERNEL_PART) {\n"
+        "const int64_t end = tn_kernel_part_end(block, begin);\n"
+        "float *part = tn_kernel_part_at(block, %zu, begin, room);\n"
+        "uint32_t far = 0;\n",
         use->n_tensors);
-  add_part(&near, use, "    ");
-  c_add(pass->c, "    if (far >> 31) {\n");
-  add_part(pass, use, "      ");
-  c_add(pass->c,
-        "    }\n    tn_kernel_part_store(block, begin, end, part);\n  }\n");
+  add_part(&near, use);
+  c_add(pass->c, "if (far >> 31) {\n");
+  add_part(pass, use);
+  c_add(pass->c, "}\ntn_kernel_part_store(block, begin, end, part);\n}\n");
 }
 
 /* Tests whether a formula calls only functions of a few instructions. */
@@ -141,7 +108,8 @@ static bool is_short(const tnm_expr *expr) {
  * would spend more time in memory than in the loop. */
 static bool has_halves(const formula_use *use, int class_bit) {
   return class_bit == TNM_CLASS_F32 && use->n_tensors > 0 &&
-         use->n_tensors <= 3 && is_short(use->formula->expr);
+         use->n_tensors <= 3 && !use->gives_truth &&
+         is_short(use->formula->expr);
 }
 
 /* Tests whether a repeated input of two is read as one element. */
@@ -152,7 +120,8 @@ static bool has_ones(const formula_use *use, int class_bit) {
 /* Tests whether a formula calls functions of hundreds of instructions. Register
  * kernels of it would cost more space than they save time. */
 static bool is_long(const tnm_expr *expr) {
-  static const char many[] = " gamma lgamma digamma trigamma pow mod ";
+  static const char many[] =
+      " gamma lgamma digamma trigamma pow mod trunc_mod floor_div ";
   if (expr->kind == TNM_CALL &&
       strstr(many, tnm_function_at(expr->index)->name) != NULL)
     return true;
@@ -168,7 +137,8 @@ static bool is_long(const tnm_expr *expr) {
 /* The number of inputs of the register kernels that the loop of floats
  * generates as well (tenon/draft/register_loops.h); 0: none. */
 static size_t count_register_inputs(const formula_use *use, int class_bit) {
-  const bool fits = use->n_tensors > 0 && use->n_tensors <= TN_REGISTER_INPUTS;
+  const bool fits = use->n_tensors > 0 &&
+                    use->n_tensors <= TN_REGISTER_INPUTS && !use->gives_truth;
   if (class_bit != TNM_CLASS_F32 || !fits ||
       formula_second_form(use, class_bit) == FORM_NEAR ||
       is_long(use->formula->expr))
@@ -197,8 +167,8 @@ static void add_loop(const kernel_pass *pass, const formula_use *use,
   if (parts) {
     add_parts(pass, use);
   } else {
-    c_add(pass->c, "  TN_KERNEL_INDEPENDENT\n%s", loop_head);
-    add_statement(pass, use, class_bit);
+    c_add(pass->c, "TN_KERNEL_INDEPENDENT\n%s ", loop_head);
+    add_call(pass, use, class_bit, pass_format(pass, "%s[i]", use->target));
   }
   c_add(pass->c, "}\n");
 }
@@ -217,10 +187,9 @@ static void add_wide_loop(const kernel_pass *pass, const formula_use *use,
   add_params(pass, use);
   add_pointers(pass, use, class_type(class_bit), false);
   c_add(pass->c,
-        "  for (int64_t i = 0, n = block->n; n > 0; i += 16, n -= 16) {\n");
-  add_call(&wide, "const tn_wide made =", formula_name(&wide, use, class_bit),
-           call_arguments(&wide, use));
-  c_add(pass->c, "    tn_wide_store(%s + i, n, made);\n  }\n", use->target);
+        "for (int64_t i = 0, n = block->n; n > 0; i += 16, n -= 16) {\n");
+  add_call(&wide, use, class_bit, "const tn_wide made");
+  c_add(pass->c, "tn_wide_store(%s + i, n, made);\n}\n", use->target);
   c_add(pass->c, "}\n#endif\n");
 }
 
@@ -273,46 +242,38 @@ static void add_bodies(const kernel_pass *pass, const formula_use *use) {
 
 /* --------------------------------------------------------------- the tables */
 
-/* Adds the member for register kernels, in two lines if one is too long. */
-static void add_registers(const kernel_pass *pass, const formula_use *use) {
-  static const char member[] = "        .registers =";
-  const char *value = pass_format(pass, "TN_KERNEL_IN_REGISTERS_%zu(%s),",
-                                  count_register_inputs(use, TNM_CLASS_F32),
-                                  body_name(pass, use, TNM_CLASS_F32));
-  const bool fits = strlen(member) + 1 + strlen(value) <= C_PAGE;
-  c_add(pass->c, "%s%s%s\n", member, fits ? " " : "\n            ", value);
-}
-
 static void add_map(const kernel_pass *pass, const formula_use *use) {
   c_file *c = pass->c;
-  c_add(c, "    {\n");
+  c_add(c, "{\n");
   for (const int *bit = formula_classes; *bit != 0; ++bit)
     if (use->classes & *bit)
-      c_add(c, "        .%s = TN_KERNEL_BODIES(%s),\n", tnm_class_name(*bit),
+      c_add(c, ".%s = TN_KERNEL_BODIES(%s),\n", tnm_class_name(*bit),
             body_name(pass, use, *bit));
   if ((use->classes & TNM_CLASS_F32) && has_halves(use, TNM_CLASS_F32))
     c_add(c,
-          "        .f16 = TN_KERNEL_F16_BODIES(%s),\n"
-          "        .bf16 = TN_KERNEL_BF16_BODIES(%s),\n",
+          ".f16 = TN_KERNEL_F16_BODIES(%s),\n"
+          ".bf16 = TN_KERNEL_BF16_BODIES(%s),\n",
           body_name(pass, use, TNM_CLASS_F32),
           body_name(pass, use, TNM_CLASS_F32));
   if ((use->classes & TNM_CLASS_F32) && has_ones(use, TNM_CLASS_F32))
-    c_add(c, "        .one = TN_KERNEL_ONE_BODIES(%s),\n",
+    c_add(c, ".one = TN_KERNEL_ONE_BODIES(%s),\n",
           body_name(pass, use, TNM_CLASS_F32));
   if ((use->classes & TNM_CLASS_F32) &&
       count_register_inputs(use, TNM_CLASS_F32) > 0)
-    add_registers(pass, use);
+    c_add(c, ".registers = TN_KERNEL_IN_REGISTERS_%zu(%s),\n",
+          count_register_inputs(use, TNM_CLASS_F32),
+          body_name(pass, use, TNM_CLASS_F32));
   const int least = formula_least_class(pass, use);
-  if (least != 0) c_add(c, "        .least = %s,\n", class_dtype(least));
-  c_add(c, "        .out = %" PRIu32 ",\n", use->formula->index);
+  if (least != 0) c_add(c, ".least = %s,\n", class_dtype(least));
+  c_add(c, ".out = %" PRIu32 ",\n", use->formula->index);
   if (use->n_tensors > 0) {
-    c_add(c, "        .n_in = %zu,\n        .in = {", use->n_tensors);
+    c_add(c, ".n_in = %zu,\n.in = {", use->n_tensors);
     for (size_t i = 0; i < use->n_tensors; ++i)
       c_add(c, "%s%" PRIu32, i ? ", " : "",
             formula_input_index(pass, use->tensors[i]));
     c_add(c, "},\n");
   }
-  c_add(c, "    },\n");
+  c_add(c, "},\n");
 }
 
 static void add_functions(const kernel_pass *pass) {
@@ -322,18 +283,18 @@ static void add_functions(const kernel_pass *pass) {
       &(c_function){"static int32_t ", pass_format(pass, "%s_prepare", name),
                     "const tn_frame *call, tn_plan *plan", " {"});
   c_add(pass->c,
-        "  return tn_kernel_map_prepare(call, plan, %s_maps, %zu);\n}\n\n",
-        name, pass->n);
+        "return tn_kernel_map_prepare(call, plan, %s_maps, %zu);\n}\n\n", name,
+        pass->n);
   c_function_head(pass->c, &(c_function){"static int32_t ", name,
                                          "const tn_frame *call", " {"});
-  c_add(pass->c, "  return tn_kernel_map_run(call, %s_maps, %zu);\n}\n\n", name,
+  c_add(pass->c, "return tn_kernel_map_run(call, %s_maps, %zu);\n}\n\n", name,
         pass->n);
 }
 
 static void add_pass(const kernel_pass *pass) {
   formula_use *uses = tn__arena_alloc(pass->arena, pass->n * sizeof *uses);
   if (uses == NULL) {
-    pass->c->text.failed = true;
+    pass->c->failed = true;
     return;
   }
   for (size_t i = 0; i < pass->n; ++i) {
@@ -346,7 +307,6 @@ static void add_pass(const kernel_pass *pass) {
   add_functions(pass);
 }
 
-void emit_kernels(tn__buf *out, const tnm_plugin *plugin,
-                  const tnm_operator *op) {
-  for_each_pass(out, plugin, op, add_pass);
+void emit_kernels(c_file *c, const tnm_plugin *plugin, const tnm_operator *op) {
+  for_each_pass(c, plugin, op, add_pass);
 }

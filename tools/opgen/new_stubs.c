@@ -160,26 +160,20 @@ static void add_include(writer *w, const char *stem) {
 static void add_stub(writer *w, const stub *s) {
   c_file *c = &w->body;
   if (s->symbol == NULL ||
-      (w->known.s != NULL && has_definition(w->known.s, s->symbol)) ||
-      (c->text.s != NULL && has_definition(c->text.s, s->symbol)))
+      (w->known.s != NULL && has_definition(w->known.s, s->symbol)))
     return;
   ++w->stubs->n;
+  tn__buf_add(&w->known, "%s() {}\n", s->symbol);
   c_add(c, "\n");
-  c_comment(c, 0, s->comment);
+  c_comment(c, s->comment);
   c_function_head(c, &(c_function){s->result, s->symbol, s->parameters, " {"});
-  if (s->rest != NULL) {
+  if (s->rest != NULL)
     c_add(c, "%s}\n", s->rest);
-    return;
-  }
-  if (s->first != NULL) c_add(c, "%s", s->first);
-  const size_t width = strlen(
-                           "  return TN_FAIL(call, TN_UNIMPLEMENTED, \" is "
-                           "not written yet\");") +
-                       strlen(s->symbol);
-  c_add(c,
-        "  return TN_FAIL(call, TN_UNIMPLEMENTED,%s\"%s is not written yet\");"
-        "\n}\n",
-        width <= C_PAGE ? " " : "\n                 ", s->symbol);
+  else
+    c_add(c,
+          "%sreturn TN_FAIL(call, TN_UNIMPLEMENTED, "
+          "\"%s is not written yet\");\n}\n",
+          s->first != NULL ? s->first : "", s->symbol);
 }
 
 static void add_state(writer *w, const tnm_kernel *k) {
@@ -194,11 +188,11 @@ static void add_state(writer *w, const tnm_kernel *k) {
       &(stub){"Makes the data that calls of one kind share, and stores it in "
               "*out.",
               "int32_t ", k->state_create, create.s != NULL ? create.s : "",
-              .first = "  *out = NULL;\n"});
+              .first = "*out = NULL;\n"});
   add_stub(w, &(stub){"Frees the data of the function above.", "void ",
                       k->state_destroy, destroy.s != NULL ? destroy.s : "",
-                      .rest = "  (void)state;\n"});
-  w->body.text.failed |= create.failed || destroy.failed;
+                      .rest = "(void)state;\n"});
+  w->body.failed |= create.failed || destroy.failed;
   tn__buf_deinit(&create), tn__buf_deinit(&destroy);
 }
 
@@ -232,7 +226,7 @@ static void add_forward(writer *w, const tn_op *op, const char *symbol) {
   comment_forward(op, &comment);
   add_stub(w, &(stub){comment.s != NULL ? comment.s : "", "int32_t ", symbol,
                       "const tn_frame *call", NULL, NULL});
-  w->body.text.failed |= comment.failed;
+  w->body.failed |= comment.failed;
   tn__buf_deinit(&comment);
 }
 
@@ -257,12 +251,12 @@ static void add_kernel(writer *w, const tn_op *op, const tnm_kernel *k) {
   add_stub(w, &(stub){"Says how many bytes of scratch memory a call needs.",
                       "int32_t ", k->workspace_symbol,
                       "const tn_frame *call, uint64_t *bytes",
-                      .first = "  *bytes = 0;\n"});
+                      .first = "*bytes = 0;\n"});
   add_stub(w, &(stub){"Offers register kernels (tenon/draft/registers.h) in "
                       "plan->prepared.",
                       "int32_t ", k->registers_symbol,
                       "const tn_frame *call, tn_plan *plan",
-                      .first = "  plan->prepared = NULL;\n"});
+                      .first = "plan->prepared = NULL;\n"});
   add_state(w, k);
 }
 
@@ -285,11 +279,11 @@ static void add_plugin(writer *w, const tnm_plugin *plugin) {
                       plugin->init_symbol,
                       "const tn_host *host, tn_registrar *registrar, void "
                       "**instance",
-                      .rest = "  (void)host;\n  (void)registrar;\n"
-                              "  *instance = NULL;\n  return TN_OK;\n"});
+                      .rest = "(void)host;\n(void)registrar;\n"
+                              "*instance = NULL;\nreturn TN_OK;\n"});
   add_stub(w,
            &(stub){"Undoes the function above.", "void ", plugin->fini_symbol,
-                   "void *instance", .rest = "  (void)instance;\n"});
+                   "void *instance", .rest = "(void)instance;\n"});
   if (w->stubs->n > before) add_include(w, "plugin");
 }
 
@@ -306,21 +300,22 @@ static bool is_asked(const new_stubs *stubs, const tnm_operator *op) {
 
 /* Writes the head of the file, then the functions. */
 static void put_together(const writer *w, tn__buf *out) {
-  tn__buf_add(
-      out,
-      "/* Functions that the manifests name and that are still to be "
-      "written. A kernel\n"
-      " * reads call->in and writes call->out, as tenon/plugin/op.h and "
-      "plugin-build.md say;\n"
-      " * an installed Tenon has them in include/tenon and "
-      "share/doc/tenon. */\n");
+  c_file head;
+  c_init(&head, out->env);
+  c_comment(&head,
+            "Functions that the manifests name and that are still to be "
+            "written. A kernel reads call->in and writes call->out, as "
+            "tenon/plugin/op.h and plugin-build.md say; an installed Tenon has "
+            "them in include/tenon and share/doc/tenon.");
   for (const char *s = w->stems.s; s != NULL && *s != '\0';) {
     s += strspn(s, "\n");
     const size_t n = strcspn(s, "\n");
-    if (n > 0) tn__buf_add(out, "#include \"%.*s.gen.h\"\n", (int)n, s);
+    if (n > 0) c_add(&head, "#include \"%.*s.gen.h\"\n", (int)n, s);
     s += n;
   }
-  if (w->body.text.s != NULL) tn__buf_add(out, "%s", w->body.text.s);
+  c_print(&head, out);
+  c_print(&w->body, out);
+  c_deinit(&head);
 }
 
 bool new_stubs_write(new_stubs *stubs, tn__buf *out) {
@@ -335,7 +330,7 @@ bool new_stubs_write(new_stubs *stubs, tn__buf *out) {
       add_operator(&w, &stubs->plugin->operators[i]);
   if (fine && stubs->op == NULL && !stubs->cuda) add_plugin(&w, stubs->plugin);
   if (fine && stubs->n > 0) put_together(&w, out);
-  fine = fine && !w.body.text.failed && !w.stems.failed && !out->failed;
+  fine = fine && !w.known.failed && !w.stems.failed && !out->failed;
   c_deinit(&w.body);
   tn__buf_deinit(&w.known), tn__buf_deinit(&w.stems);
   return fine;

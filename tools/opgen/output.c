@@ -31,8 +31,11 @@ static void begin_file(renderer *r, const char *name, const char *stem) {
 }
 
 static void end_file(renderer *r) {
-  c_finish(&r->emit.c);
-  r->files->v[r->files->n++].text = r->emit.c.text;
+  tn__buf *text = &r->files->v[r->files->n++].text;
+  tn__buf_init(text, r->emit.env);
+  if (r->claims == NULL) c_print(&r->emit.c, text);
+  text->failed |= r->emit.c.failed;
+  c_deinit(&r->emit.c);
 }
 
 static void add_stem(renderer *r, const char *stem) {

@@ -132,7 +132,7 @@ static void read_log(const char *text) {
   at += *at == ' ';
   if (level == 0)
     fprintf(stderr, "%s\n", at);
-  else
+  else if (level <= TN_LOG_WARNING)
     tn__log_stderr(NULL, (int32_t)level, at);
 }
 

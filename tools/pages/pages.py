@@ -266,6 +266,8 @@ def make_man(tables):
     text += "".join(man_command(c, program) for c in tables["commands"])
     if tables["files"]:
         text += f".SH FILES\n{roff(tables['files'])}"
+    if tables.get("environment"):
+        text += f".SH ENVIRONMENT\n{roff(tables['environment'])}"
     status = tables["status"].removeprefix("Status: ")
     text += f".SH EXIT STATUS\n{roff(status)}"
     return text + f".SH SEE ALSO\n.BR {other} (1)\n"
@@ -303,6 +305,8 @@ def make_markdown(tables):
     text += "".join(markdown_command(c, program) for c in tables["commands"])
     if tables["files"]:
         text += f"## Files\n\n{fenced(tables['files'])}"
+    if tables.get("environment"):
+        text += f"## Environment\n\n{fenced(tables['environment'])}"
     return text + f"## Exit status\n\n{fenced(status)}"
 
 

@@ -26,7 +26,8 @@ TENON = BUILD / "tools" / "tenon" / "tenon"
 LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 # Pages outside of docs/, and their places in the site.
 OUTSIDE = {"README.md": "about.md", "CONTRIBUTING.md": "contributing/rules.md",
-           "CHANGELOG.md": "contributing/changes.md"}
+           "CHANGELOG.md": "contributing/changes.md",
+           "SECURITY.md": "contributing/security.md"}
 
 
 def output(*command):
@@ -142,7 +143,7 @@ def stage_codes():
 # Pages that are made, and the page of docs/ that they follow.
 MADE = {"reference/index.md": ["api/README.md", "operators/README.md",
                                "commands/README.md", "codes.md"],
-        "contributing/index.md": ["rules.md", "changes.md"]}
+        "contributing/index.md": ["rules.md", "changes.md", "security.md"]}
 
 
 def contents_of(index):

@@ -27,6 +27,8 @@ static const struct {
     {"--profile", OPTION_PROFILE, NULL, "print the time of each operator too"},
     {"--trace", OPTION_TRACE, "FILE",
      "write what ran when, for chrome://tracing and Perfetto"},
+    {"--state", OPTION_STATE, NULL,
+     "then print the state of the runtime as JSON on stderr"},
     {"--shape", OPTION_SHAPE, "NAME=TYPE[D,...]",
      "of a variable: data=f32[32,?]; may be given several times"},
     {"--pass", OPTION_PASS, "NAME",

@@ -152,11 +152,7 @@ static const struct {
   const char *name;
   uint32_t plan;
   bool detailed;
-} plans[] = {{"default", TN_PLAN_DEFAULT, true},
-             {"none", TN_PLAN_NONE, false},
-             {"compat", TN_PLAN_COMPAT, true},
-             {"compat in-place", TN_PLAN_COMPAT_INPLACE, false},
-             {"compat sharing", TN_PLAN_COMPAT_SHARE, false}};
+} plans[] = {{"default", TN_PLAN_DEFAULT, true}, {"none", TN_PLAN_NONE, false}};
 
 enum { N_PLANS = sizeof plans / sizeof plans[0] };
 
@@ -315,6 +311,7 @@ static const struct {
     {"--out", OPTION_OUT, {false, false, true}, "run"},
     {"--profile", OPTION_PROFILE, {false, false, true}, "run"},
     {"--trace", OPTION_TRACE, {false, false, true}, "run"},
+    {"--state", OPTION_STATE, {false, false, true}, "run"},
 };
 
 static bool options_check(const arguments *args, int word, text *why) {
@@ -367,7 +364,8 @@ static bool do_word(net *n, host *h, int word, text *out) {
   if (!groups_find(n, h->rt)) return false;
   if (!load_graph(n, h->rt)) return false;
   n->rt = h->rt;
-  return word == WORD_RUN    ? net_run(n, out)
+  return word == WORD_RUN
+             ? net_run(n, out) && host_print_state(h, n->args, n->why)
          : word == WORD_PLAN ? print_plan(n, out)
                              : show_graph(n, out);
 }

@@ -407,7 +407,7 @@ int cmd_run(const arguments *args, text *out, text *why) {
   const bool ok = host_load(&h, args, why) && find_operator(&r) &&
                   read_inputs(&r) && read_params(&r) && add_states(&r) &&
                   count_outputs(&r) && call_all(&r, &spans) &&
-                  print_all(&r, &spans, out);
+                  print_all(&r, &spans, out) && host_print_state(&h, args, why);
   recording_deinit(&spans);
   run_deinit(&r);
   host_close(&h);

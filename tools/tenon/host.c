@@ -11,16 +11,28 @@
 #include "tenon_tool.h"
 
 /* Receives the library's log. Warnings do not belong to a command's output, and
- * are kept until it is known whether they matter. */
+ * are kept until it is known whether they matter. TENON_LOG has requested all
+ * other lines. */
 static void keep_warning(void *ctx, int32_t level, const char *line) {
   host *h = (host *)ctx;
-  if (level > TN_LOG_WARNING) return;
-  text_add(&h->warnings, "tenon: warning: %s\n", line);
+  if (level > TN_LOG_WARNING)
+    fprintf(stderr, "tenon: %s\n", line);
+  else
+    text_add(&h->warnings, "tenon: warning: %s\n", line);
 }
 
 static void print_warnings(host *h) {
   text_print(&h->warnings, stderr);
   text_deinit(&h->warnings);
+}
+
+/* The library reads no environment, so its message names its own option. */
+static bool fail_create(text *why) {
+  static const char option[] = "tn_options.log_levels";
+  const char *message = tn_error_text();
+  if (strncmp(message, option, sizeof option - 1) != 0)
+    return fail_library(why);
+  return report_failure(why, "TENON_LOG%s", message + sizeof option - 1);
 }
 
 bool host_open(host *h, const arguments *args, uint32_t n_cpus, text *why) {
@@ -30,9 +42,20 @@ bool host_open(host *h, const arguments *args, uint32_t n_cpus, text *why) {
                               .seed = args->seed,
                               .n_cpus = n_cpus,
                               .log = keep_warning,
-                              .log_ctx = h};
+                              .log_ctx = h,
+                              .log_level = TN_LOG_WARNING,
+                              .log_levels = secure_getenv("TENON_LOG")};
   *h = (host){0};
-  return !tn_runtime_create(&options, &h->rt) || fail_library(why);
+  return !tn_runtime_create(&options, &h->rt) || fail_create(why);
+}
+
+bool host_print_state(const host *h, const arguments *args, text *why) {
+  tn_text *json = NULL;
+  if (!(args->given & OPTION_STATE)) return true;
+  if (tn_runtime_json(h->rt, &json)) return fail_library(why);
+  fputs(tn_text_get(json), stderr);
+  tn_text_release(json);
+  return true;
 }
 
 /* Prints why plugins of a folder were refused: the library logs most of it, but

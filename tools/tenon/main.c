@@ -60,16 +60,15 @@ static const command commands[] = {
      NULL, "operator file",
      OPTION_JSON | OPTION_PLUGIN | OPTION_GRAD | OPTION_DTYPE | OPTION_SEED |
          OPTION_FULL | OPTION_TRACE | OPTION_OUT | OPTION_PROFILE |
-         OPTION_TRAINING | OPTION_HELP,
+         OPTION_TRAINING | OPTION_STATE | OPTION_HELP,
      cmd_run},
     {"graph", "graph show|plan|run NET.json [ARRAY...]",
      "a graph, and a program made of it",
      "show prints the nodes with their shapes, as far as the file and --shape\n"
      "tell them.\n"
      "plan makes programs of the graph and prints what memory they take: the\n"
-     "totals of every way to plan it, then the steps of the default one and "
-     "of\n"
-     "`compat`. The picture shows the default one's memory over time.\n"
+     "totals of every way to plan it, then the steps of the default one. The\n"
+     "picture shows its memory over time.\n"
      "run computes the graph once, forward. An ARRAY is NAME=INPUT, for one\n"
      "argument or state and with an INPUT of `tenon run`, or a .npz or\n"
      ".safetensors file, whose arrays go to the variables of their names.\n"
@@ -79,7 +78,7 @@ static const command commands[] = {
      OPTION_JSON | OPTION_PLUGIN | OPTION_SHAPE | OPTION_TRAIN | OPTION_DOT |
          OPTION_SVG | OPTION_WHY | OPTION_PASS | OPTION_GROUP | OPTION_DTYPE |
          OPTION_SEED | OPTION_FULL | OPTION_TRACE | OPTION_OUT |
-         OPTION_PROFILE | OPTION_HELP,
+         OPTION_PROFILE | OPTION_STATE | OPTION_HELP,
      cmd_graph},
 };
 
@@ -94,6 +93,13 @@ static const char about_plugins[] =
     "users\n"
     "may write are refused.\n";
 
+static const char about_log[] =
+    "The environment variable TENON_LOG selects lines of the library's log, "
+    "which\n"
+    "are printed on stderr: TENON_LOG=debug, or engine:debug,info with a level "
+    "of\n"
+    "its own for a part. A wrong word gets the list of levels and parts.\n";
+
 static const char about_status[] =
     "Status: 0 done, 1 failed, 2 a command line that is not understood.\n";
 
@@ -107,8 +113,8 @@ static void print_overview(text *out) {
   table_print(&rows, "  ", out);
   text_add(out,
            "\n`tenon COMMAND --help` says more; `tenon --version` prints the "
-           "version,\n`tenon --commands` all of this as JSON.\n\n%s\n%s",
-           about_plugins, about_status);
+           "version,\n`tenon --commands` all of this as JSON.\n\n%s\n%s\n%s",
+           about_plugins, about_log, about_status);
 }
 
 static void print_help(const command *c, text *out) {
@@ -150,6 +156,7 @@ static void print_commands_json(text *out) {
   add_member("version", tn_version(), out);
   add_member("summary", "look at plugins and graphs, and run operators", out);
   add_member("files", about_plugins, out);
+  add_member("environment", about_log, out);
   add_member("status", about_status, out);
   text_add(out, "\"commands\": [");
   for (size_t i = 0; i < N_COMMANDS; ++i) {

@@ -175,7 +175,8 @@ enum { /* options; a command states the set that it takes */
        OPTION_GROUP = 1u << 14,
        OPTION_OUT = 1u << 15,
        OPTION_PROFILE = 1u << 16,
-       OPTION_TRAINING = 1u << 17 /* --train of `run` */
+       OPTION_TRAINING = 1u << 17, /* --train of `run` */
+       OPTION_STATE = 1u << 18
 };
 
 typedef struct arguments {
@@ -371,6 +372,8 @@ bool host_open(host *h, const arguments *args, uint32_t n_cpus, text *why);
  * TENON_PLUGIN_PATH, and --plugin files.
  * Only a refused --plugin is an error; others are warnings on stderr. */
 bool host_load(host *h, const arguments *args, text *why);
+/* With --state, prints the state of the runtime to stderr. */
+bool host_print_state(const host *h, const arguments *args, text *why);
 void host_close(host *h);
 /* How plugins are loaded, for messages: begins in lower case, no full stop. */
 extern const char host_hint[];

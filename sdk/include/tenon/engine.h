@@ -283,11 +283,12 @@ TN_API void tn_token_release(tn_token *token);
 
 /* ---------------------------------------------------------------- shutdown */
 
-/* Closes the runtime for jobs, and returns when no function runs. Pending jobs
- * are completed without running: the variables and arrays that they would have
- * written carry TN_BUSY. Later pushes are TN_INVALID, and later calls of
- * operators leave TN_BUSY on their outputs. Waits, tn_array_get and releases
- * work as before. May be called again. [host-thread] */
+/* Closes the runtime for jobs, and returns when no function runs. Pending jobs,
+ * also those of programs, are completed without running: the variables and
+ * arrays that they would have written carry TN_BUSY. Later pushes are
+ * TN_INVALID, and later calls of operators leave TN_BUSY on their outputs.
+ * Waits, tn_array_get and releases work as before. May be called again.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_runtime_shutdown(tn_runtime *rt);
 
 #ifdef __cplusplus

@@ -72,7 +72,8 @@ typedef struct tn_signature {
 /* Completes shapes and dtypes in both directions. TN_OK when all are known,
  * TN_INCOMPLETE when some are not (those that can be inferred are filled in),
  * TN_SHAPE or TN_DTYPE when they contradict each other; the text then names
- * both sources and `io` is unchanged. [any] */
+ * both sources and `io` is unchanged. `params` NULL means all defaults. [any]
+ */
 TN_API TN_MUST_USE tn_code tn_operator_infer(tn_operator *op,
                                              const tn_params *params,
                                              tn_signature *io);

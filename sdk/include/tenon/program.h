@@ -61,10 +61,7 @@ enum { /* tn_bind.plan */
        /* Offsets in one pool. With several workers, long branches get separate
         * memory, if that costs at most half more; not if `memory` is set. */
        TN_PLAN_DEFAULT = 0,
-       TN_PLAN_NONE = 1,           /* every entry has its own memory */
-       TN_PLAN_COMPAT = 2,         /* as the planner of MXNet 0.12 */
-       TN_PLAN_COMPAT_INPLACE = 3, /* only its in-place part */
-       TN_PLAN_COMPAT_SHARE = 4    /* only its sharing part */
+       TN_PLAN_NONE = 1 /* every entry has its own memory */
 };
 
 enum { /* tn_bind.flags */
@@ -96,11 +93,10 @@ typedef struct tn_bind {
    * gradients of calls that read it, and its own gradient is zeros. */
   const tn_argument *arguments;
   size_t n_arguments;
-  /* For the heads; NULL, or an entry NULL: created, of zeros (but with
-   * TN_PLAN_COMPAT in the memory of `shared`). One may be the array of an
-   * argument: it is then overwritten after its last reader, and there are no
-   * gradients but those in the graph itself. No two results may share memory,
-   * nor a gradient with an argument. */
+  /* For the heads; NULL, or an entry NULL: created, of zeros. One may be the
+   * array of an argument: it is then overwritten after its last reader, and
+   * there are no gradients but those in the graph itself. No two results may
+   * share memory, nor a gradient with an argument. */
   tn_array *const *outputs;
   size_t n_outputs;
   tn_place place; /* default device; {0, 0}: cpu(0) */
@@ -111,9 +107,8 @@ typedef struct tn_bind {
   uint64_t memory;
   /* A program that lends its memory to this one: the two never run at the same
    * time, and one thread at a time uses both. A run of one overwrites the
-   * results that a forward run of the other keeps for its backward part. With a
-   * TN_PLAN_COMPAT, heads that the program created are in that memory too: read
-   * them before the other runs. NULL: none. */
+   * results that a forward run of the other keeps for its backward part. NULL:
+   * none. */
   tn_program *shared;
   /* Names of passes that rewrite the program's graph, which is flat and
    * inferred, before gradients are added; those after a "gradient" in the list

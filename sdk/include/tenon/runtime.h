@@ -66,7 +66,8 @@ typedef struct tn_options {
   uint64_t seed;          /* of all random streams; default 0 */
   uint64_t cpu_mask;      /* TN_CPU_* features to hide from kernels */
   tn_allocator allocator; /* default: the C library's */
-  tn_log_fn *log;         /* default: warnings and errors to stderr */
+  tn_log_fn *log; /* default: stderr, and there the default of log_level is
+                     TN_LOG_WARNING */
   void *log_ctx;
   const char *search_path; /* folders with ':' between, for
                               tn_plugins_load_path(rt, NULL); default: none */
@@ -76,6 +77,12 @@ typedef struct tn_options {
   uint32_t n_cpus;        /* cpu(0), cpu(1) ..., a limit each; default 1 */
   uint32_t log_level;     /* TN_LOG_*: the last of the levels that `log` gets;
                              default TN_LOG_INFO, so no debug lines */
+  /* Levels of single parts of the library, such as "engine:debug,info": LEVEL
+   * or PART:LEVEL, with commas between. LEVEL is error, warning, info or debug,
+   * and for the parts that the text does not name. PART is engine, storage,
+   * loading, registry, kernels, graph, program or plugins
+   * (docs/how-to/debugging.md). NULL or "": log_level for all parts. */
+  const char *log_levels;
 } tn_options;
 
 /* Creates a runtime; `options` may be NULL. It has the device `cpu`, no plugin
@@ -92,6 +99,13 @@ TN_API void tn_runtime_release(tn_runtime *rt);
 /* Waits for everything that was scheduled. Reports each failure since the last
  * tn_wait_all once, even if another function has reported it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_wait_all(tn_runtime *rt);
+
+/* The state of the runtime as one line of JSON, also while it is busy or hangs:
+ * this takes no lock that another thread may hold for long, and a value that is
+ * being changed is null. A thread that watches the program can print it; not
+ * from a signal handler. docs/reference/runtime-json.md lists the keys, which
+ * stay. The caller releases *out. [any] */
+TN_API TN_MUST_USE tn_code tn_runtime_json(tn_runtime *rt, tn_text **out);
 
 /* Sets a new seed for every random stream of the runtime, for later calls.
  * [host-thread] */

@@ -10,12 +10,14 @@
  *
  *   exp expm1 log log1p log2 log10 sqrt rsqrt cbrt sin cos tan asin acos atan
  *   sinh cosh tanh asinh acosh atanh erf erfc gamma lgamma digamma
- *   trigamma abs sign floor ceil round rint trunc sigmoid softplus gelu (x)
- *   min max pow mod hypot (a, b), clip (x, low, high), select (condition, a, b)
+ *   trigamma abs sign floor ceil round rint round_even trunc sigmoid softplus
+ *   gelu (x), min max pow mod floor_div trunc_div trunc_mod hypot (a, b),
+ *   clip (x, low, high), select (condition, a, b)
  *
  * tn_math_NAME_i32 and _i64, modulo 2^32 and 2^64:
  *
- *   abs sign (x), min max mod div pow (a, b), clip, select
+ *   abs sign bit_not (x), min max mod div floor_div trunc_div trunc_mod pow
+ *   bit_and bit_or bit_xor shift_left shift_right (a, b), clip, select
  *
  * tn_math_to_i32 and _to_i64 take a double and return the nearest integer of
  * the type towards 0, and 0 for NaN: so formulas over integers read parameters
@@ -28,7 +30,10 @@
  *
  * Special values are those of C's Annex F, but: min and max are NaN where
  * either operand is; mod has the sign of the divisor, also if it is 0, and is 0
- * for a divisor of 0; rint takes ties to the lower integer; sign(NaN) is 0;
+ * for a divisor of 0; trunc_mod is C's fmod, and NaN for a divisor of 0;
+ * floor_div is the whole quotient that belongs to mod, trunc_div is a / b
+ * without its fraction; rint takes ties to the lower integer, round_even to the
+ * even one; sign(NaN) is 0;
  * digamma is -infinity at 0, infinity at -0 and NaN at the integers below,
  * where trigamma is infinity, as at both zeros.
  * Denormal arguments and results count like all others, and trigonometric
@@ -43,7 +48,8 @@
  * level to level within the bound, in units of the last place:
  *
  *   f32            bound   f64            bound
- *   abs sign floor ceil round rint trunc min max clip select: exact, in both
+ *   abs sign floor ceil round rint round_even trunc min max clip select: exact,
+ *   in both
  *   sqrt             0.5   sqrt             0.5
  *   log log1p        1     exp cbrt         1
  *   cbrt hypot pow   1     log10            1
@@ -72,7 +78,8 @@
  * near numbers. Generated kernels do that. log, log2 and log10 have such forms
  * too; for them normal positive numbers are near.
  *
- * tn_math_floor_direct_f32 and _f64, and those of ceil, trunc, round and rint,
+ * tn_math_floor_direct_f32 and _f64, those of ceil, trunc, round, rint and
+ * round_even,
  * have the same results by an instruction that x86 has from SSE4.1 on: they are
  * for loops that are compiled for a processor with it, and call libm in others.
  * Generated kernels use them at all levels but the lowest.
@@ -124,6 +131,7 @@
 #include "tenon/kernel/math/trig.h"
 #endif
 
+#include "tenon/kernel/math/divide.h"
 #include "tenon/kernel/math/trigamma.h"
 
 #endif /* TENON_KERNEL_MATH_H_ */

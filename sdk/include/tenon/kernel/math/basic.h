@@ -327,6 +327,16 @@ TN_MATH_FN double tn_math_rint_f64(double x) {
   return near - x == 0.5 ? less : near;
 }
 
+/* The nearest integer, ties to the even one, as C's rint in the default mode.
+ */
+TN_MATH_FN float tn_math_round_even_f32(float x) {
+  return tn_math_signed_f32(tn_math_whole_f32(x), x);
+}
+
+TN_MATH_FN double tn_math_round_even_f64(double x) {
+  return tn_math_signed_f64(tn_math_whole_f64(x), x);
+}
+
 /* The same by instructions that processors have, but x86 only from SSE4.1 on:
  * without them each is a call. */
 TN_MATH_FN float tn_math_floor_direct_f32(float x) {
@@ -371,6 +381,14 @@ TN_MATH_FN double tn_math_rint_direct_f64(double x) {
   const double near = nearbyint(x);
   const double less = near - 1;
   return near - x == 0.5 ? less : near;
+}
+
+TN_MATH_FN float tn_math_round_even_direct_f32(float x) {
+  return nearbyintf(x);
+}
+
+TN_MATH_FN double tn_math_round_even_direct_f64(double x) {
+  return nearbyint(x);
 }
 
 /* a / b to about 2^-45, where |b| and its inverse are within the range of
