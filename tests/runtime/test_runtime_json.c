@@ -286,7 +286,7 @@ Test(runtime_json, answers_while_locks_are_held, .timeout = 100) {
 }
 
 Test(runtime_json, lists_the_queues_of_devices) {
-  static const tn__queue_ops none = {NULL};
+  static const tn__queue_ops none = {.record = NULL};
   tn__queue *queue = NULL;
   tn_runtime *rt = open_runtime(TN_ENGINE_POOLED, 1);
   EXPECT(tn__queue_create(rt->env.engine, &none, NULL, "disk(0)", &queue),
