@@ -24,11 +24,11 @@ typedef struct tnm_syntax {
   struct tnm_syntax *first; /* children */
   struct tnm_syntax *last;
   size_t n;
-  int kind;         /* TNM_SCALAR, TNM_LIST, TNM_MAP */
-  bool plain;       /* a scalar without quotes */
-  bool joined;      /* the node is the text of `doc`, `summary`, `say` or `why`
-                       without quotes, which YAML splits into several keys at commas
-                     */
+  int kind;   /* TNM_SCALAR, TNM_LIST, TNM_MAP */
+  bool plain; /* a scalar without quotes */
+  /* the node is the text of `doc`, `summary`, `say` or `why` without quotes,
+   * which YAML splits into several keys at commas */
+  bool joined;
   bool flow;        /* a list or mapping in brackets */
   bool block;       /* a scalar in the lines after a `|` or `>` */
   bool commented;   /* a list or mapping in brackets that contains a comment */
