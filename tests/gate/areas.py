@@ -27,7 +27,8 @@ WITHIN = {
     "graph_json": "graph", "passes": "graph", "program": "graph",
     "choice": "registry", "fields": "registry", "loading": "registry",
     "shapes": "registry",
-    "api": "product", "math": "kernel", "pages": "tenon", "probe": "bindings",
+    "api": "product", "gdb": "product", "math": "kernel", "pages": "tenon",
+    "probe": "bindings",
     "site": "product",
 }
 
