@@ -36,7 +36,7 @@ static void borrow_memory(tn__lifetime_table *table, uint32_t n, uint32_t in,
   table->places[e].request = TN_REQ_INPLACE;
 }
 
-static void borrow_in_order(tn__lifetime_table *table, uint32_t n) {
+void tn__lifetimes_borrow_in_order(tn__lifetime_table *table, uint32_t n) {
   const tn__plan_node *node = &table->net->nodes[n];
   uint32_t *taken = table->scratch;
   for (uint32_t i = 0; i < node->n_in; ++i) taken[i] = FREE;
@@ -134,7 +134,7 @@ void tn__lifetimes_borrow(tn__lifetime_table *table, uint32_t n) {
   if (n_pairs == 0) return;
   borrow_identities(table, n);
   if (n_pairs > MAX_MATCHED)
-    borrow_in_order(table, n);
+    tn__lifetimes_borrow_in_order(table, n);
   else
     borrow_best(table, n);
 }

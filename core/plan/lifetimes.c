@@ -60,6 +60,13 @@ static void clear_places(tn__lifetime_table *table) {
   }
 }
 
+tn_code tn__lifetimes_prepare(tn__lifetime_table *table) {
+  TN__TRY(allocate_table(table));
+  clear_places(table);
+  count_reads(table);
+  return TN_OK;
+}
+
 void tn__lifetimes_join(tn__lifetime_table *table, uint32_t e, uint32_t t) {
   table->places[e].storage = (int32_t)t;
   table->reads_left[t] += table->refs[e];
@@ -85,7 +92,7 @@ static void add_user(tn__lifetime_table *table, uint32_t n, uint32_t t) {
     (void)!tn__users_add(table->branches, table->arena, &table->users[t], n);
 }
 
-static void begin_lifetime(tn__lifetime_table *table, uint32_t n, uint32_t e) {
+void tn__lifetimes_begin(tn__lifetime_table *table, uint32_t n, uint32_t e) {
   const tn__plan_entry *entry = &table->net->entries[e];
   const uint32_t t = table->n_lifetimes++;
   table->lifetimes[t] = (tn__lifetime){.bytes = entry->bytes,
@@ -102,9 +109,7 @@ static void end_lifetime(tn__lifetime_table *table, uint32_t n, uint32_t t) {
   table->events[table->n_events++] = (tn__plan_event){n, t, true};
 }
 
-/* Sorts the outputs of node `n` that have no memory yet, the largest first. Of
- * equal ones the last is first. */
-static uint32_t sort_outputs(tn__lifetime_table *table, uint32_t n) {
+uint32_t tn__lifetimes_sort_outputs(tn__lifetime_table *table, uint32_t n) {
   const tn__plan_node *node = &table->net->nodes[n];
   uint32_t count = 0;
   for (uint32_t o = node->n_out; o-- > 0;) {
@@ -121,11 +126,11 @@ static uint32_t sort_outputs(tn__lifetime_table *table, uint32_t n) {
 }
 
 static void begin_outputs(tn__lifetime_table *table, uint32_t n) {
-  const uint32_t count = sort_outputs(table, n);
+  const uint32_t count = tn__lifetimes_sort_outputs(table, n);
   for (uint32_t k = 0; k < count; ++k) {
     const uint32_t e = table->scratch[k];
     if (table->refs[e] > 0)
-      begin_lifetime(table, n, e);
+      tn__lifetimes_begin(table, n, e);
     else
       table->places[e].request = TN_REQ_NULL;
   }
@@ -139,7 +144,7 @@ static void release_read(tn__lifetime_table *table, uint32_t n, uint32_t e) {
   if (left == 0) end_lifetime(table, n, (uint32_t)t);
 }
 
-static void release_memory(tn__lifetime_table *table, uint32_t n) {
+void tn__lifetimes_release(tn__lifetime_table *table, uint32_t n) {
   const tn__plan_node *node = &table->net->nodes[n];
   for (uint32_t i = 0; i < node->n_in; ++i)
     if (!tn__is_ignored(node, i)) release_read(table, n, node->in[i]);
@@ -153,7 +158,7 @@ static void release_memory(tn__lifetime_table *table, uint32_t n) {
 
 /* ------------------------------------------------------------- accumulation */
 
-static bool is_alike(const tn__plan_entry *a, const tn__plan_entry *b) {
+bool tn__entry_is_alike(const tn__plan_entry *a, const tn__plan_entry *b) {
   return a->bytes == b->bytes && a->n_elements == b->n_elements &&
          a->dtype == b->dtype && a->device == b->device;
 }
@@ -173,8 +178,8 @@ static bool can_accumulate(const tn__lifetime_table *table, uint32_t n,
       table->places[sum->first_out].storage != TN__STORAGE_NONE)
     return false;
   if (!tn__lifetimes_is_after(table, n, (uint32_t)t)) return false;
-  return is_alike(&entries[e], &entries[sum->in[0]]) &&
-         is_alike(&entries[e], &entries[sum->first_out]);
+  return tn__entry_is_alike(&entries[e], &entries[sum->in[0]]) &&
+         tn__entry_is_alike(&entries[e], &entries[sum->first_out]);
 }
 
 static void accumulate_outputs(tn__lifetime_table *table, uint32_t n) {
@@ -210,13 +215,11 @@ static void plan_node(tn__lifetime_table *table, uint32_t n) {
     accumulate_outputs(table, n);
   if (!options->no_inplace) tn__lifetimes_borrow(table, n);
   begin_outputs(table, n);
-  release_memory(table, n);
+  tn__lifetimes_release(table, n);
 }
 
 tn_code tn__lifetimes_find(tn__lifetime_table *table) {
-  TN__TRY(allocate_table(table));
-  clear_places(table);
-  count_reads(table);
+  TN__TRY(tn__lifetimes_prepare(table));
   if (table->options->parallel) {
     table->users = tn__arena_alloc(table->arena,
                                    table->net->n_entries * sizeof(tn__user *));

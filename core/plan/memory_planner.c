@@ -16,57 +16,57 @@ typedef struct planning {
 
 /* ------------------------------------------------------------------ devices */
 
-static void note_device(planning *p, int32_t device) {
-  for (size_t k = 0; k < p->plan->n_pools; ++k)
-    if (p->plan->pools[k].device == device) return;
-  p->plan->pools[p->plan->n_pools++].device = device;
+static void note_device(tn__memory_plan *plan, int32_t device) {
+  for (size_t k = 0; k < plan->n_pools; ++k)
+    if (plan->pools[k].device == device) return;
+  plan->pools[plan->n_pools++].device = device;
 }
 
 /* An upper bound of the number of devices: the number of changes of the
  * device. */
-static size_t count_devices(const planning *p) {
-  const tn__lifetime_table *table = &p->table;
+static size_t count_devices(const tn__lifetime_table *table) {
+  const tn__plan_net *net = table->net;
   size_t n = 1;
   for (uint32_t t = 1; t < table->n_lifetimes; ++t)
     n += table->lifetimes[t].device != table->lifetimes[t - 1].device;
-  for (size_t k = 1; k < p->net->n_nodes; ++k)
-    n += p->net->nodes[k].device != p->net->nodes[k - 1].device;
+  for (size_t k = 1; k < net->n_nodes; ++k)
+    n += net->nodes[k].device != net->nodes[k - 1].device;
   return n + 1;
 }
 
-static tn_code find_devices(planning *p) {
-  tn__memory_plan *plan = p->plan;
+tn_code tn__memory_plan_find_devices(tn__memory_plan *plan,
+                                     const tn__lifetime_table *table) {
+  const tn__plan_net *net = table->net;
   plan->pools =
-      tn__arena_alloc(&plan->arena, count_devices(p) * sizeof *plan->pools);
+      tn__arena_alloc(&plan->arena, count_devices(table) * sizeof *plan->pools);
   if (plan->pools == NULL) return tn__fail_memory(0, "the pools of a plan");
-  for (uint32_t t = 0; t < p->table.n_lifetimes; ++t)
-    note_device(p, p->table.lifetimes[t].device);
-  for (size_t n = 0; n < p->net->n_nodes; ++n)
-    if (p->net->nodes[n].workspace > 0) note_device(p, p->net->nodes[n].device);
+  for (uint32_t t = 0; t < table->n_lifetimes; ++t)
+    note_device(plan, table->lifetimes[t].device);
+  for (size_t n = 0; n < net->n_nodes; ++n)
+    if (net->nodes[n].workspace > 0) note_device(plan, net->nodes[n].device);
   for (size_t k = 0; k < plan->n_pools; ++k) {
     tn__plan_pool *pool = &plan->pools[k];
-    pool->lower_bound = tn__lifetimes_peak(&p->table, pool->device, 1);
-    for (size_t n = 0; n < p->net->n_nodes; ++n)
-      if (p->net->nodes[n].device == pool->device &&
-          p->net->nodes[n].workspace > pool->workspace)
-        pool->workspace = p->net->nodes[n].workspace;
+    pool->lower_bound = tn__lifetimes_peak(table, pool->device, 1);
+    for (size_t n = 0; n < net->n_nodes; ++n)
+      if (net->nodes[n].device == pool->device &&
+          net->nodes[n].workspace > pool->workspace)
+        pool->workspace = net->nodes[n].workspace;
   }
   return TN_OK;
 }
 
-/* Places the storages one after the other, then one workspace for all nodes. */
-static void place_in_row(planning *p, tn__plan_pool *pool) {
-  tn__memory_plan *plan = p->plan;
+void tn__memory_plan_place_in_row(tn__memory_plan *plan,
+                                  const tn__plan_net *net, tn__plan_pool *pool,
+                                  size_t align) {
   for (size_t s = 0; s < plan->n_storages; ++s) {
     tn__plan_storage *storage = &plan->storages[s];
     if (storage->device != pool->device) continue;
     storage->offset = pool->bytes;
-    pool->bytes += tn__round_up(storage->bytes, p->options.align);
+    pool->bytes += tn__round_up(storage->bytes, align);
   }
-  for (size_t n = 0; n < p->net->n_nodes; ++n)
-    if (p->net->nodes[n].device == pool->device)
-      plan->workspaces[n] = pool->bytes;
-  pool->bytes += tn__round_up(pool->workspace, p->options.align);
+  for (size_t n = 0; n < net->n_nodes; ++n)
+    if (net->nodes[n].device == pool->device) plan->workspaces[n] = pool->bytes;
+  pool->bytes += tn__round_up(pool->workspace, align);
 }
 
 /* ------------------------------------------------------------------ offsets */
@@ -155,7 +155,7 @@ static tn_code plan_offsets(planning *p) {
   for (size_t k = 0; k < p->plan->n_pools; ++k) {
     tn__plan_pool *pool = &p->plan->pools[k];
     if (p->options.no_share)
-      place_in_row(p, pool);
+      tn__memory_plan_place_in_row(p->plan, p->net, pool, p->options.align);
     else if (p->options.parallel)
       TN__TRY(fit_parallel(p, pool));
     else
@@ -166,12 +166,11 @@ static tn_code plan_offsets(planning *p) {
 
 /* ------------------------------------------------------------------- result */
 
-static void write_answer(planning *p) {
-  tn__memory_plan *plan = p->plan;
-  const tn__lifetime_table *table = &p->table;
-  for (size_t e = 0; e < p->net->n_entries; ++e)
+void tn__memory_plan_write_answer(tn__memory_plan *plan,
+                                  const tn__lifetime_table *table) {
+  for (size_t e = 0; e < table->net->n_entries; ++e)
     plan->places[e] = table->places[e];
-  for (size_t n = 0; n < p->net->n_nodes; ++n)
+  for (size_t n = 0; n < table->net->n_nodes; ++n)
     plan->skipped[n] = table->skipped[n];
   for (size_t k = 0; k < plan->n_pools; ++k)
     for (size_t s = 0; s < plan->n_storages; ++s)
@@ -179,20 +178,24 @@ static void write_answer(planning *p) {
         plan->pools[k].separate += plan->storages[s].bytes;
 }
 
-static tn_code make_plan(planning *p) {
-  tn__memory_plan *plan = p->plan;
+tn_code tn__memory_plan_allocate(tn__memory_plan *plan,
+                                 const tn__plan_net *net) {
   tn__arena *a = &plan->arena;
-  plan->places = tn__arena_alloc(a, p->net->n_entries * sizeof *plan->places);
+  plan->places = tn__arena_alloc(a, net->n_entries * sizeof *plan->places);
   plan->workspaces =
-      tn__arena_alloc(a, p->net->n_nodes * sizeof *plan->workspaces);
-  plan->skipped = tn__arena_alloc(a, p->net->n_nodes * sizeof *plan->skipped);
-  if (a->failed) return tn__fail_memory(0, "a memory plan");
+      tn__arena_alloc(a, net->n_nodes * sizeof *plan->workspaces);
+  plan->skipped = tn__arena_alloc(a, net->n_nodes * sizeof *plan->skipped);
+  return a->failed ? tn__fail_memory(0, "a memory plan") : TN_OK;
+}
+
+static tn_code make_plan(planning *p) {
+  TN__TRY(tn__memory_plan_allocate(p->plan, p->net));
   p->table = (tn__lifetime_table){
       .net = p->net, .options = &p->options, .arena = &p->arena};
   TN__TRY(tn__lifetimes_find(&p->table));
-  TN__TRY(find_devices(p));
+  TN__TRY(tn__memory_plan_find_devices(p->plan, &p->table));
   TN__TRY(plan_offsets(p));
-  write_answer(p);
+  tn__memory_plan_write_answer(p->plan, &p->table);
   return TN_OK;
 }
 

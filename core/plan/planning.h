@@ -64,9 +64,28 @@ typedef struct tn__lifetime_table {
 /* Fills in everything from the net, the options and the arena. */
 tn_code tn__lifetimes_find(tn__lifetime_table *table) TN_MUST_USE;
 
+/* The steps of it, which the reference planner of the tests also takes. */
+
+/* Allocates the table, and counts the reads. No entry has memory yet. */
+tn_code tn__lifetimes_prepare(tn__lifetime_table *table) TN_MUST_USE;
+
 /* Lets outputs of node `n` borrow the memory of inputs, such that the most
  * bytes are saved. */
 void tn__lifetimes_borrow(tn__lifetime_table *table, uint32_t n);
+/* The same by the first pairs that fit, in the order of the node. */
+void tn__lifetimes_borrow_in_order(tn__lifetime_table *table, uint32_t n);
+
+/* Writes the outputs of node `n` that have no memory yet to table->scratch, the
+ * largest first, and returns their number. Of equal ones the last is first. */
+uint32_t tn__lifetimes_sort_outputs(tn__lifetime_table *table, uint32_t n);
+/* Begins a lifetime with entry `e`, which node `n` writes. */
+void tn__lifetimes_begin(tn__lifetime_table *table, uint32_t n, uint32_t e);
+/* Counts the reads of node `n`, and ends the lifetimes that nobody will read,
+ * those of its outputs included. */
+void tn__lifetimes_release(tn__lifetime_table *table, uint32_t n);
+
+/* Tests whether a sum may add one entry to the memory of the other. */
+bool tn__entry_is_alike(const tn__plan_entry *a, const tn__plan_entry *b);
 
 /* Adds entry `e` to lifetime `t`. From now on the readers of the entry keep the
  * lifetime. */
@@ -85,6 +104,24 @@ static inline bool tn__is_ignored(const tn__plan_node *node, uint32_t i) {
  * included. Sizes are rounded up to `align`. */
 size_t tn__lifetimes_peak(const tn__lifetime_table *table, int32_t device,
                           size_t align);
+
+/* ------------------------------------------------------------------- result */
+
+/* Allocates the answers for entries and nodes. */
+tn_code tn__memory_plan_allocate(tn__memory_plan *plan,
+                                 const tn__plan_net *net) TN_MUST_USE;
+/* Makes the pools, with the workspace and the lower bound of each. */
+tn_code tn__memory_plan_find_devices(
+    tn__memory_plan *plan, const tn__lifetime_table *table) TN_MUST_USE;
+/* Places the storages of a pool one after the other, then one workspace for all
+ * nodes. */
+void tn__memory_plan_place_in_row(tn__memory_plan *plan,
+                                  const tn__plan_net *net, tn__plan_pool *pool,
+                                  size_t align);
+/* Copies the places and the skipped nodes of the table to the plan, and counts
+ * the bytes of separate storages. */
+void tn__memory_plan_write_answer(tn__memory_plan *plan,
+                                  const tn__lifetime_table *table);
 
 static inline size_t tn__round_up(size_t bytes, size_t align) {
   return (bytes + align - 1) / align * align;

@@ -35,25 +35,14 @@ tn_code compat_plan_init(tn__memory_plan *plan, const tn__env *env,
                          const tn__plan_net *net,
                          const compat_options *options) TN_MUST_USE;
 
-/* The lifetimes of a net, as tn__lifetime_table. */
 typedef struct compat_table {
-  const tn__plan_net *net;
-  tn__arena *arena;
-  tn__plan_place *places; /* by entry; `storage` is the number of a lifetime */
-  uint32_t *refs;         /* by entry: number of reads, one more for heads */
-  uint32_t *writer;       /* by entry, or TN__NO_NODE */
-  bool *skipped;          /* by node */
-  tn__lifetime *lifetimes;
-  uint32_t *storage; /* by lifetime: its block */
-  uint32_t n_lifetimes;
-  uint32_t *reads_left; /* by lifetime: number of reads still to come */
-  uint32_t *one_left;   /* by lifetime: the node after which one read remains */
-  tn__plan_event *events;
-  size_t n_events;
-  uint32_t *scratch; /* room for the inputs and outputs of the widest node */
+  tn__lifetime_table lifetimes; /* with net and arena; without branches */
+  uint32_t *block;              /* by lifetime */
+  uint32_t *one_left; /* by lifetime: the node after which one read remains */
 } compat_table;
 
-/* Fills in everything from the net, the options and the arena. */
+/* Fills in everything but the blocks, from the net, the options and the arena.
+ */
 tn_code compat_lifetimes_find(compat_table *table,
                               const compat_options *options) TN_MUST_USE;
 
