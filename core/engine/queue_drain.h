@@ -11,7 +11,7 @@
 /* Runs the ready tokens of the queue. Its own token has been taken. */
 void tn__queue_drain(tn__queue *queue);
 
-/* Runs the token, or drains the queue whose own token it is. */
+/* Runs the token. The own token of a queue drains that queue. */
 static inline void tn__ready_execute(tn__token *token) {
   if ((token->flags & TN__TOKEN_DRAIN) != 0)
     tn__queue_drain(token->queue);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * diagonal.c: the operators of triangle.yaml. A diagonal of a dense matrix is a
- * view whose stride is one row and one column, so that eye and diag are fills
- * and copies (move.h). The file is compiled for CUDA devices, too.
+ * view with a stride of one row and one column, so eye and diag are fills and
+ * copies (move.h). The file is compiled for CUDA devices, too.
  */
 #include "move.h"
 #include "triangle.gen.h"

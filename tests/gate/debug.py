@@ -4,8 +4,8 @@
     debug.py BUILD TEST
 
 Prints lines `target FILE`: files to build; `set NAME=VALUE`: the environment of
-the test; `word WORD`: its command line. TEST is the name of a test whose
-program is not a script. Options that are for meson alone are left out.
+the test; `word WORD`: its command line. TEST is the name of a test. Its
+program must not be a script. Options that are for meson alone are left out.
 """
 
 import sys
