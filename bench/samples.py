@@ -179,13 +179,21 @@ def processor():
     return os.uname().machine
 
 
-def describe_commit():
-    """The commit of the sources; it ends in -dirty if they were changed since."""
+def ask_git(*words):
+    """The output of a git command in the tree of this file."""
     done = subprocess.run(
-        ["git", "-C", pathlib.Path(__file__).resolve().parent, "describe",
-         "--always", "--abbrev=12", "--exclude=*", "--dirty"],
+        ["git", "-C", pathlib.Path(__file__).resolve().parents[1], *words],
         check=False, text=True, capture_output=True)
-    return done.stdout.strip() or "unknown"
+    return done.stdout.strip()
+
+
+def describe_commit():
+    """The commit of the sources; it ends in -dirty if they were changed since.
+    Changes in docs/ do not count: each bench that is saved makes one."""
+    commit = ask_git("rev-parse", "--short=12", "HEAD")
+    changes = ask_git("status", "--porcelain", "--untracked-files=no", "--",
+                      ".", ":!docs")
+    return (commit or "unknown") + ("-dirty" if changes else "")
 
 
 def save(bench):
