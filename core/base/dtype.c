@@ -10,9 +10,13 @@ static const tn_dtype dtypes[TN__N_DTYPES] = {
     TN_F16, TN_BF16, TN_F32, TN_F64, TN_I8,  TN_I16, TN_I32,
     TN_I64, TN_U8,   TN_U16, TN_U32, TN_U64, TN_BOOL};
 
-const char *const tn__dtype_names[TN__N_DTYPES] = {
+const char tn__dtype_names[TN__N_DTYPES][5] = {
     "f16", "bf16", "f32", "f64", "i8",  "i16", "i32",
     "i64", "u8",   "u16", "u32", "u64", "bool"};
+
+void tn__dtype_list_names(const char *names[TN__N_DTYPES]) {
+  for (size_t i = 0; i < TN__N_DTYPES; ++i) names[i] = tn__dtype_names[i];
+}
 
 tn_dtype tn__dtype_at(size_t bit) {
   return bit < TN__N_DTYPES ? dtypes[bit] : TN_DTYPE_UNKNOWN;

@@ -26,6 +26,10 @@ static const tn_field *field_of(const tn__fields *fields, const char *key) {
   return NULL;
 }
 
+bool tn__fields_has_key(const tn__fields *fields, const char *key) {
+  return field_of(fields, key) != NULL;
+}
+
 static tn_code fail_unknown_key(const tn__fields *fields, const char *key) {
   const char *names[128];
   size_t n = 0;

@@ -31,6 +31,8 @@ tn_code tn__fields_build(const tn__env *env, const tn__fields *fields,
 /* The same from "a=1 b=[2,3]". */
 tn_code tn__fields_parse(const tn__env *env, const tn__fields *fields,
                          const char *text, void **out);
+/* Whether a field has this name or alias. */
+bool tn__fields_has_key(const tn__fields *fields, const char *key);
 void tn__fields_text(const tn__fields *fields, const void *data, tn__buf *out);
 void tn__fields_json(const tn__fields *fields, const void *data, tn__buf *out);
 uint64_t tn__fields_hash(const tn__fields *fields, const void *data);

@@ -218,9 +218,11 @@ static tn_code dtype_of(const tn__fill *fill, tn_dtype *out) {
   }
   if (v->type != TN_FIELD_STRING) return fail_wrong_type(fill);
   if (tn__dtype_parse(v->as.s, out)) return TN_OK;
+  const char *names[TN__N_DTYPES];
+  tn__dtype_list_names(names);
   return add_names(tn__fill_fail(fill, TN_INVALID,
                                  "`%.80s` is not an element type", v->as.s),
-                   v->as.s, tn__dtype_names, TN__N_DTYPES);
+                   v->as.s, names, TN__N_DTYPES);
 }
 
 static tn_code fill_string(tn__fill *fill, const char **out) {

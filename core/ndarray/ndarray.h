@@ -5,7 +5,7 @@
  * files: array.c         creation and release of arrays, their memory
  *        access.c        copies elements in and out; waits
  *        transfer.c      copies between arrays, across dtypes and devices
- *        view.c          slice, index, transpose, broadcast
+ *        view.c          slice, index, transpose, broadcast, bits
  *        array_reshape.c the same elements with another shape
  *        array_overlap.c finds arrays that share memory
  *        strided_walk.c  the loop over two tensors; the next three use it
@@ -137,6 +137,8 @@ tn_code tn__array_transpose(tn_array *array, const int32_t *axes,
                             tn_array **out);
 tn_code tn__array_broadcast(tn_array *array, int32_t ndim, const int64_t *shape,
                             tn_array **out);
+/* The same bytes as elements of another type of the same size. */
+tn_code tn__array_bits(tn_array *array, tn_dtype dtype, tn_array **out);
 
 /* Strides of a dense tensor, in elements. */
 void tn__strides_dense(int32_t ndim, const int64_t *shape, int64_t *strides);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * view.c: views of an array: slices, one index of an axis, transposes and
- * broadcasts. They share its memory and never access the elements.
+ * view.c: views of an array: slices, one index of an axis, transposes,
+ * broadcasts and other types. They share its memory and never access the
+ * elements.
  * array_reshape.c has the reshape.
  */
 #include <string.h>
@@ -145,4 +146,32 @@ tn_code tn__array_broadcast(tn_array *array, int32_t ndim, const int64_t *shape,
     d.strides[i] = i < lead || have != shape[i] ? 0 : t->strides[i - lead];
   }
   return tn__array_view(array, &d.view, out);
+}
+
+static tn_code fail_bits(tn_dtype from, tn_dtype to) {
+  if (to == TN_BOOL)
+    return tn__fail(TN_DTYPE,
+                    "bits of %s cannot be seen as bool, because a bool is 0 or "
+                    "1; use u8, or compare with 0",
+                    tn__dtype_name(from));
+  return tn__fail(TN_DTYPE,
+                  "an element of %s has %d bytes and one of %s has %d; a view "
+                  "of the bits needs a type of the same size",
+                  tn__dtype_name(from), (int)tn_dtype_bytes(from),
+                  tn__dtype_name(to), (int)tn_dtype_bytes(to));
+}
+
+tn_code tn__array_bits(tn_array *array, tn_dtype dtype, tn_array **out) {
+  const tn_dtype from = array->tensor.dtype;
+  *out = NULL;
+  if (tn__dtype_bit(dtype) == 0)
+    return tn__fail(TN_DTYPE, "0x%x is no element type", dtype);
+  if (tn_dtype_bytes(dtype) != tn_dtype_bytes(from) ||
+      (dtype == TN_BOOL && from != TN_BOOL))
+    return fail_bits(from, dtype);
+  draft d;
+  draft_init(&d, array);
+  TN__TRY(tn__array_view(array, &d.view, out));
+  (*out)->tensor.dtype = dtype;
+  return TN_OK;
 }

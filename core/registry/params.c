@@ -90,6 +90,17 @@ tn_code tn__params_create(tn_operator *op, const tn_value *values, size_t n,
   return create_held(op, &(source){.values = values, .n = n}, out);
 }
 
+tn_code tn__params_find_unknown(tn_operator *op, const tn_value *values,
+                                size_t n, uint8_t *unknown) {
+  const tn_op *desc = NULL;
+  TN__TRY(hold_plugin(op, &desc));
+  const tn__fields fields = fields_of(op, desc);
+  for (size_t i = 0; i < n; ++i)
+    unknown[i] = !tn__fields_has_key(&fields, values[i].key);
+  unhold_plugin(op);
+  return TN_OK;
+}
+
 tn_code tn__params_parse(tn_operator *op, const char *text, tn_params **out) {
   return create_held(op, &(source){.text = text}, out);
 }

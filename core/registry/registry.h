@@ -286,6 +286,9 @@ struct tn_params {
 
 tn_code tn__params_create(tn_operator *op, const tn_value *values, size_t n,
                           tn_params **out);
+/* unknown[i] is 1 if no parameter has the key of values[i], otherwise 0. */
+tn_code tn__params_find_unknown(tn_operator *op, const tn_value *values,
+                                size_t n, uint8_t *unknown);
 tn_code tn__params_parse(tn_operator *op, const char *text, tn_params **out);
 tn_params *tn__params_retain(tn_params *params);
 void tn__params_release(tn_params *params);

@@ -29,7 +29,9 @@ tn_code tn_dtype_parse(const char *name, tn_dtype *out) {
   *out = TN_DTYPE_UNKNOWN;
   TN__REQUIRE(name);
   if (tn__dtype_parse(name, out)) return TN_OK;
-  const char *near = tn__find_nearest_word(name, tn__dtype_names, TN__N_DTYPES);
+  const char *names[TN__N_DTYPES];
+  tn__dtype_list_names(names);
+  const char *near = tn__find_nearest_word(name, names, TN__N_DTYPES);
   (void)tn__fail(TN_INVALID, "`%.40s` is no element type", name);
   return near ? tn__fail_more(TN_INVALID, "; did you mean `%s`?", near)
               : tn__fail_more(TN_INVALID,

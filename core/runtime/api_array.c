@@ -159,3 +159,11 @@ tn_code tn_array_broadcast(tn_array *array, int32_t ndim, const int64_t *shape,
   TN__TRY(tn__runtime_check(array->env));
   return tn__array_broadcast(array, ndim, shape, out);
 }
+
+tn_code tn_array_bits(tn_array *array, tn_dtype dtype, tn_array **out) {
+  TN__REQUIRE(out);
+  *out = NULL;
+  TN__REQUIRE(array);
+  TN__TRY(tn__runtime_check(array->env));
+  return tn__array_bits(array, dtype, out);
+}

@@ -109,20 +109,33 @@ tn_code tn_operator_outputs(tn_operator *op, const tn_params *params,
 
 /* ------------------------------------------------------------- parameters */
 
+static tn_code check_values(const char *function, const tn_value *values,
+                            size_t n) {
+  if (n > 0) TN__TRY(tn__argument_check(values, function, "values"));
+  for (size_t i = 0; i < n; ++i)
+    if (!values[i].key)
+      return tn__fail(TN_INVALID, "%s: the key of value %zu is NULL", function,
+                      i);
+  return TN_OK;
+}
+
 tn_code tn_params_create(tn_operator *op, const tn_value *values, size_t n,
                          tn_params **out) {
   TN__REQUIRE(out);
   *out = NULL;
   TN__REQUIRE(op);
-  if (n > 0) TN__REQUIRE(values);
-  for (size_t i = 0; i < n; ++i)
-    if (!values[i].key)
-      return tn__fail(TN_INVALID,
-                      "tn_params_create: the key of value %zu is"
-                      " NULL",
-                      i);
+  TN__TRY(check_values(__func__, values, n));
   TN__TRY(check_operator(op));
   return tn__params_create(op, values, n, out);
+}
+
+tn_code tn_params_find_unknown(tn_operator *op, const tn_value *values,
+                               size_t n, uint8_t *unknown) {
+  TN__REQUIRE(op);
+  if (n > 0) TN__REQUIRE(unknown);
+  TN__TRY(check_values(__func__, values, n));
+  TN__TRY(check_operator(op));
+  return tn__params_find_unknown(op, values, n, unknown);
 }
 
 tn_code tn_params_parse(tn_operator *op, const char *text, tn_params **out) {

@@ -184,6 +184,8 @@ const char *tnm_expected_double(const char *text);
  * the list of all candidates. */
 void tnm_suggest_word(tnm_diags *diags, size_t id, const char *word,
                       const char *const *candidates, size_t n);
+/* The same with the names of element types. */
+void tnm_suggest_dtype(tnm_diags *diags, size_t id, const char *word);
 
 /* ------------------------------------------------------------------ reading */
 

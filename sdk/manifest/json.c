@@ -26,7 +26,9 @@ static void write_flag_names(tn__buf *out, const tnm_member *m, uint64_t set) {
 
 /* Writes a set of element types as a list of their names. */
 static void write_dtypes(tn__buf *out, uint64_t set) {
-  const tnm_member m = {.names = tn__dtype_names, .n_names = TN__N_DTYPES};
+  const char *names[TN__N_DTYPES];
+  const tnm_member m = {.names = names, .n_names = TN__N_DTYPES};
+  tn__dtype_list_names(names);
   write_flag_names(out, &m, set);
 }
 

@@ -357,8 +357,7 @@ static bool check_scalar(const checked_value *c) {
       return check_enum(c);
     case TN_FIELD_DTYPE:
       if (tn__dtype_parse(c->node->text, &dtype)) return true;
-      tnm_suggest_word(c->diags, report_bad_value(c, "a type"), c->node->text,
-                       tn__dtype_names, TN__N_DTYPES);
+      tnm_suggest_dtype(c->diags, report_bad_value(c, "a type"), c->node->text);
       return false;
     default:
       return true;

@@ -180,6 +180,12 @@ static const char *find_dtype_synonym(const char *word) {
   return NULL;
 }
 
+void tnm_suggest_dtype(tnm_diags *diags, size_t id, const char *word) {
+  const char *names[TN__N_DTYPES];
+  tn__dtype_list_names(names);
+  tnm_suggest_word(diags, id, word, names, TN__N_DTYPES);
+}
+
 bool tnm_read_dtype(tnm_diags *diags, const tnm_tree *node, tn_dtype *out) {
   if (node->kind == TNM_SCALAR && tn__dtype_parse(node->text, out)) return true;
   const char *word = node->kind == TNM_SCALAR ? node->text : "";
@@ -189,7 +195,7 @@ bool tnm_read_dtype(tnm_diags *diags, const tnm_tree *node, tn_dtype *out) {
   if (usual != NULL)
     tnm_diag_add_help(diags, id, "did you mean `%s`?", usual);
   else
-    tnm_suggest_word(diags, id, word, tn__dtype_names, TN__N_DTYPES);
+    tnm_suggest_dtype(diags, id, word);
   return false;
 }
 

@@ -195,3 +195,64 @@ Test(view, reshape_refuses_another_number_of_elements) {
   cr_assert_eq(tn__array_reshape(x, 17, (int64_t[17]){0}, &view), TN_INVALID);
   tn__array_release(x);
 }
+
+/* ------------------------------------------------------------------- bits */
+
+static tn_array *bits_of(tn_array *x, tn_dtype dtype) {
+  tn_array *view = NULL;
+  cr_assert_eq(tn__array_bits(x, dtype, &view), TN_OK, "%s", tn_error_text());
+  return view;
+}
+
+static void words_are(tn_array *x, size_t n, const uint32_t *words) {
+  uint32_t got[8];
+  cr_assert_eq(tn__array_get(x, got, n * sizeof *got), TN_OK);
+  for (size_t i = 0; i < n; ++i) cr_assert_eq(got[i], words[i], "%zu", i);
+}
+
+/* The words are those of IEEE 754. */
+Test(view, bits_are_the_same_memory_as_another_type) {
+  tn_array *x = floats(SHAPE(3), VALUES(1, -2, 0.5f));
+  tn_array *reversed = slice_array(x, 0, -1, INT64_MIN, -1);
+  tn_array *words = bits_of(reversed, TN_U32), *same = bits_of(words, TN_F32);
+  const uint32_t two[] = {0x40000000, 0x40400000};
+  words_are(words, 3, (uint32_t[]){0x3f000000, 0xc0000000, 0x3f800000});
+  tn_array *part = slice_array(words, 0, 1, 3, 1);
+  cr_assert_eq(tn__array_set(part, two, sizeof two), TN_OK);
+  expect(x, VALUES(3, 2, 0.5f));
+  expect(same, VALUES(0.5f, 2, 3));
+  cr_assert_eq(tn__arrays_overlap(words, reversed), TN__OVERLAP);
+  cr_assert_eq(tn__arrays_overlap(same, reversed), TN__ALIAS);
+  tn__array_release(part);
+  tn__array_release(same);
+  tn__array_release(words);
+  tn__array_release(reversed);
+  tn__array_release(x);
+}
+
+/* The conversion reads the words before it writes the floats over them. */
+Test(view, bits_of_an_array_can_be_copied_into_it) {
+  tn_array *x = floats(SHAPE(2), VALUES(1, 0)), *words = bits_of(x, TN_U32);
+  cr_assert_eq(tn__array_copy(x, words), TN_OK);
+  expect(x, VALUES(0x3f800000, 0));
+  tn__array_release(words);
+  tn__array_release(x);
+}
+
+Test(view, bits_refuses_another_size_and_bool) {
+  tn_array *x = floats(SHAPE(1), VALUES(1)), *view = NULL;
+  tn_array *flags = empty(TN_BOOL, SHAPE(2)), *bytes = bits_of(flags, TN_U8);
+  cr_assert_eq(tn__array_bits(x, TN_F64, &view), TN_DTYPE);
+  EXPECT_TEXT("f32 has 4 bytes", "f64 has 8", "same size");
+  cr_assert_null(view);
+  cr_assert_eq(tn__array_bits(x, TN_U8, &view), TN_DTYPE);
+  cr_assert_eq(tn__array_bits(x, (tn_dtype)0x2063, &view), TN_DTYPE);
+  EXPECT_TEXT("0x2063 is no element type");
+  cr_assert_eq(tn__array_bits(bytes, TN_BOOL, &view), TN_DTYPE);
+  EXPECT_TEXT("u8", "0 or 1");
+  cr_assert_eq(tn__array_bits(flags, TN_BOOL, &view), TN_OK);
+  tn__array_release(view);
+  tn__array_release(bytes);
+  tn__array_release(flags);
+  tn__array_release(x);
+}

@@ -303,6 +303,18 @@ Test(params, hidden_keys_are_ignored) {
   expect_refusal("__a=1", TN_NOT_FOUND, "`__a` is not a parameter");
 }
 
+/* A name, an alias, a key of a front end, a misspelt one, and an empty one. */
+Test(params, values_that_are_no_parameters_are_told_apart) {
+  const tn_value values[] = {
+      tn_value_text("a", "1"), tn_value_text("alpha", "x"),
+      tn_value_text("__layer__", "2"), tn_value_text("alfa", "3"),
+      tn_value_text("", "4")};
+  const uint8_t expected[] = {0, 0, 1, 1, 1};
+  uint8_t unknown[5] = {7, 7, 7, 7, 7};
+  cr_assert_eq(tn__params_find_unknown(&w.op, values, 5, unknown), TN_OK);
+  cr_assert_arr_eq(unknown, expected, 5);
+}
+
 Test(params, an_alias_is_the_same_parameter) {
   tn_params *params = parse_params("alpha=4");
   cr_assert_eq(((const all_params *)params->data)->a, 4.0);

@@ -180,6 +180,20 @@ Test(api, refuses_unknown_params) {
   expect_text("value 0 is NULL");
 }
 
+Test(api, tells_values_that_are_no_parameters) {
+  const tn_value values[] = {tn_value_int("a", 1), tn_value_int("b", 2)};
+  const uint8_t expected[] = {1, 1};
+  uint8_t unknown[2] = {7, 7};
+  tn_operator *op = get_op("probe.all");
+  const tn_value nameless = tn_value_int(NULL, 1);
+  cr_assert_eq(tn_params_find_unknown(op, &nameless, 1, unknown), TN_INVALID);
+  expect_text("tn_params_find_unknown: the key of value 0 is NULL");
+  cr_assert_eq(unknown[0], 7);
+  cr_assert_eq(tn_params_find_unknown(op, values, 2, unknown), TN_OK);
+  cr_assert_arr_eq(unknown, expected, 2);
+  cr_assert_eq(tn_params_find_unknown(op, NULL, 0, NULL), TN_OK);
+}
+
 /* ----------------------------------------------------------------- arrays */
 
 Test(api, creates_views) {
@@ -204,6 +218,9 @@ Test(api, creates_views) {
   cr_assert_eq(tn_array_size(v), 30);
   cr_assert_eq(tn_array_retain(v), v);
   tn_array_release(v);
+  tn_array_release(v);
+  cr_assert_eq(tn_array_bits(x, TN_I32, &v), TN_OK);
+  cr_assert_eq(tn_array_tensor(v)->dtype, TN_I32);
   tn_array_release(v);
 }
 
@@ -350,6 +367,8 @@ Test(api, names_the_argument_that_is_null) {
   tn_device_entry entry;
   tn_signature io = {0};
   const tn_range range = {0};
+  const tn_value value = tn_value_int("a", 1);
+  uint8_t unknown = 0;
   tn_dtype dtype;
   REFUSES(tn_plugin_load(NULL, "x"), "rt");
   REFUSES(tn_plugin_load(rt, NULL), "path");
@@ -373,6 +392,8 @@ Test(api, names_the_argument_that_is_null) {
   REFUSES(tn_operator_infer(op, NULL, NULL), "io");
   REFUSES(tn_operator_outputs(NULL, NULL, 1, NULL, NULL), "op");
   REFUSES(tn_params_create(op, NULL, 1, &params), "values");
+  REFUSES(tn_params_find_unknown(op, NULL, 1, &unknown), "values");
+  REFUSES(tn_params_find_unknown(op, &value, 1, NULL), "unknown");
   REFUSES(tn_params_parse(op, NULL, &params), "text");
   REFUSES(tn_params_text(NULL, &text), "params");
   REFUSES(tn_params_json(NULL, &text), "params");
@@ -386,6 +407,7 @@ Test(api, names_the_argument_that_is_null) {
   REFUSES(tn_array_reshape(x, 1, NULL, &y), "shape");
   REFUSES(tn_array_transpose(NULL, NULL, &y), "array");
   REFUSES(tn_array_broadcast(x, 2, NULL, &y), "shape");
+  REFUSES(tn_array_bits(NULL, TN_I32, &y), "array");
   REFUSES(tn_call(NULL, op, TN_IN(x), NULL, TN_OUT(&y)), "rt");
   REFUSES(tn_call(rt, NULL, TN_IN(x), NULL, TN_OUT(&y)), "op");
   REFUSES(tn_call(rt, op, NULL, NULL, TN_OUT(&y)), "in");

@@ -127,6 +127,14 @@ TN_API TN_MUST_USE tn_code tn_array_broadcast(tn_array *array, int32_t ndim,
                                               const int64_t *shape,
                                               tn_array **out);
 
+/* The same memory as elements of another type of the same size: the bits of
+ * f32 as u32, for instance. Writes through one are seen through the other, and
+ * calls are ordered as for any view. A tape sees no derivative between the two.
+ * TN_DTYPE if the sizes differ, or if `dtype` is bool and the array is not. The
+ * caller releases *out. [any] */
+TN_API TN_MUST_USE tn_code tn_array_bits(tn_array *array, tn_dtype dtype,
+                                         tn_array **out);
+
 #ifdef __cplusplus
 }
 #endif

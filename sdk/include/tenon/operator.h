@@ -136,15 +136,25 @@ static inline tn_value tn_value_floats(const char *key, const double *floats,
 }
 
 /* Checks values against the operator's parameters, fills in defaults, and makes
- * the struct that kernels read. `values` are copied. The caller releases *out;
- * until then the operator's plugin cannot be unloaded. [any] */
+ * the struct that kernels read. A key that is no parameter is TN_NOT_FOUND, but
+ * keys `__like_this__` are ignored. `values` are copied. The caller releases
+ * *out; until then the operator's plugin cannot be unloaded. [any] */
 TN_API TN_MUST_USE tn_code tn_params_create(tn_operator *op,
                                             const tn_value *values, size_t n,
                                             tn_params **out);
 
-/* The same from text: `key=value` with blanks between. Lists are [1, 2] or (1,
- * 2), strings with blanks are in double quotes, "None" is no value; keys
- * `__like_this__` are ignored. The caller releases *out. [any] */
+/* Sets unknown[i] to 1 if values[i].key is no parameter of the operator, keys
+ * `__like_this__` included, otherwise to 0. So a host with attributes of its
+ * own among the values can keep these apart, and a strict one can refuse them,
+ * before it calls tn_params_create with the others. On failure `unknown` is
+ * unchanged. [any] */
+TN_API TN_MUST_USE tn_code tn_params_find_unknown(tn_operator *op,
+                                                  const tn_value *values,
+                                                  size_t n, uint8_t *unknown);
+
+/* The same as tn_params_create, from text: `key=value` with blanks between.
+ * Lists are [1, 2] or (1, 2), strings with blanks are in double quotes, "None"
+ * is no value. The caller releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_params_parse(tn_operator *op, const char *text,
                                            tn_params **out);
 

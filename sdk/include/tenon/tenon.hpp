@@ -345,6 +345,10 @@ class array : public handle<tn_array, tn_array_release> {
       return tn_array_broadcast(get(), rank_of(to), to.data(), out);
     });
   }
+  array bits(tn_dtype type) const {
+    return make(
+        [&](tn_array **out) { return tn_array_bits(get(), type, out); });
+  }
 
  private:
   template <class Function>

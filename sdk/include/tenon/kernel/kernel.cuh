@@ -48,6 +48,7 @@
 
 #include "tenon/draft/capture.h"
 #include "tenon/kernel/kernel.h"
+#include "tenon/kernel/operand.h"
 
 enum { TN_CUDA_THREADS = 256 }; /* of a block */
 
@@ -446,10 +447,12 @@ static inline int32_t tn_cuda_check(const tn_frame *call, CUresult result) {
  * current; then restores the thread's own, if it has one. */
 template <class Run>
 static inline int32_t tn_cuda_on(const tn_frame *call, Run run) {
-  const cudaStream_t stream = (cudaStream_t)call->run->stream;
   const tn_cuda_contexts &contexts = tn_cuda_contexts_get();
   CUcontext wanted = NULL, before = NULL;
-  int32_t code = tn_cuda_check(call, contexts.error);
+  void *queue = NULL;
+  int32_t code = tn_call_stream(call, TN_DEVICE_CUDA, &queue);
+  const cudaStream_t stream = (cudaStream_t)queue;
+  if (code == TN_OK) code = tn_cuda_check(call, contexts.error);
   if (code == TN_OK)
     code = tn_cuda_check(call, contexts.of_stream(stream, &wanted));
   if (code == TN_OK) code = tn_cuda_check(call, contexts.current(&before));
