@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lab.h"
@@ -99,6 +100,78 @@ Test(define, an_operator_of_the_host_is_called_like_any_other) {
                                      .in_grads = *TN_OUT(&dx)}));
   host_expect(dx, (const double[]){3, -6, 1.5}, 3, 0);
   tn_array_release(x), tn_array_release(y), tn_array_release(dx);
+  lab_close(&l);
+  cr_expect_eq(m.destroyed, 1);
+}
+
+/* An operator with all that a kernel may have: a workspace, data that is
+ * prepared once, and a state of the caller. It reverses x by way of the
+ * workspace, adds the state, and counts the call in it. */
+typedef struct prepared_size {
+  int64_t n;
+  mine *of;
+} prepared_size;
+
+static void size_destroy(void *prepared) {
+  prepared_size *size = prepared;
+  ++size->of->destroyed;
+  free(size);
+}
+
+static int32_t reverse_prepare(const tn_frame *call, tn_plan *plan) {
+  mine *m = call->instance;
+  prepared_size *size = malloc(sizeof *size);
+  if (size == NULL) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory");
+  *size = (prepared_size){tn_tensor_size(&call->in[0]), m};
+  ++m->prepared;
+  plan->n_ws = 1;
+  plan->ws[0].bytes = (uint64_t)size->n * sizeof(float);
+  plan->prepared = size;
+  plan->destroy = size_destroy;
+  return TN_OK;
+}
+
+static int32_t reverse(const tn_frame *call) {
+  const prepared_size *size = call->prepared;
+  const float *x = call->in[0].data;
+  float *out = call->out[0].data, *count = call->aux[0].data;
+  float *copy = call->ws[0];
+  memcpy(copy, x, (size_t)size->n * sizeof *copy);
+  for (int64_t i = 0; i < size->n; ++i) out[i] = copy[size->n - 1 - i] + *count;
+  *count += 1;
+  return TN_OK;
+}
+
+static const char reverse_text[] =
+    "opgen: 1\n"
+    "op: reverse\n"
+    "summary: The elements backwards, plus the number of calls before\n"
+    "inputs: [{name: x, dtype: f32, layout: contiguous}]\n"
+    "outputs: [{name: out, dtype: f32, shape: x, inplace: x, "
+    "layout: contiguous}]\n"
+    "aux: [{name: count, dtype: f32, shape: [], init: 0}]\n"
+    "kernels: [{device: cpu, forward: reverse, writes: [write, inplace]}]\n"
+    "gradient: none\n";
+
+Test(define, an_operator_of_the_host_has_workspace_and_states) {
+  static const tn_host_kernel one[] = {
+      {"reverse", reverse, reverse_prepare, NULL}};
+  mine m = {0};
+  const tn_host_kernels kernels = {
+      .struct_size = sizeof kernels, .n = 1, .v = one, .instance = &m};
+  tn_operator *op = NULL;
+  lab l;
+  lab_open(&l, NULL);
+  OK(tn_operator_define(l.rt, reverse_text, &kernels, &op));
+  tn_array *x = host_array(l.rt, TN_F32, (host_shape){1, {3}}, values);
+  tn_array *count =
+      host_array(l.rt, TN_F32, (host_shape){0, {0}}, (const double[]){10});
+  for (int k = 0; k < 2; ++k)
+    OK(tn_call(l.rt, op, TN_IN(x, count), NULL, TN_OUT(&x)));
+  host_expect(x, (const double[]){22, 19, 21.5}, 3, 0);
+  host_expect(count, (const double[]){12}, 1, 0);
+  cr_expect_eq(m.prepared, 1);
+  tn_array_release(x), tn_array_release(count);
   lab_close(&l);
   cr_expect_eq(m.destroyed, 1);
 }
