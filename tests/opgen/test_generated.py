@@ -125,6 +125,46 @@ def integers_compute_in_the_type_that_is_named():
     passes(run(body), "e: u8, cpu, dense, new\n", "e: i32, cpu, dense, add\n")
 
 
+# ------------------------------------------------------------------ partial shapes
+
+HOOKED = """\
+dtypes: {T: [f32]}
+inputs: [{name: x, dtype: T, layout: contiguous, doc: A line}]
+outputs: [{name: y, dtype: T, shape: {c: lab_cube_infer}, layout: contiguous, doc: The same}]
+gradient: {none: true, why: it is a test}
+kernels: [{device: cpu, forward: lab_cube}]
+examples: [{name: e, x: [1, 2], y: [1, 2]}]
+"""
+HOOKED_C = """\
+#include <string.h>
+#include "op.gen.h"
+int32_t lab_cube_infer(const tn_frame *call) {
+  const tn_tensor *x = &call->in[0];
+  const int64_t n = UNKNOWN;
+  if (x->ndim < 0) return TN_OK;
+  return call->host->set_shape(call, TN_OPERAND_OUT, 0, 1,
+                               x->shape[0] < 0 ? &n : x->shape);
+}
+int32_t lab_cube(const tn_frame *call) {
+  const size_t n = (size_t)tn_tensor_size(&call->in[0]);
+  memcpy(call->out[0].data, call->in[0].data, n * sizeof(float));
+  return TN_OK;
+}
+"""
+
+
+def a_function_that_guesses_shapes_is_found():
+    passes(run(HOOKED, HOOKED_C.replace("UNKNOWN", "-1")),
+           "lab.cube@1 e: partial shapes\n")
+    fails(run(HOOKED, HOOKED_C.replace("UNKNOWN", "7")),
+          "lab.cube@1 e: partial shapes: without the length 0 of `x`, inference "
+          "refuses the example: shapes contradict")
+    fails(run(HOOKED, HOOKED_C.replace("UNKNOWN", "call->out[0].ndim < 0 ? 7 : -1")),
+          "lab.cube@1 e: partial shapes: without the length 0 of `x` and all "
+          "outputs, inference states for `y` a rank, length or type that the "
+          "example does not have, or loses one")
+
+
 # -------------------------------------------------------------------- parameters
 
 def integers_beyond_the_type_are_its_bounds():
@@ -543,6 +583,7 @@ if __name__ == "__main__":
                  floats_compute_in_the_type_that_is_named,
                  integers_compute_in_the_type_that_is_named,
                  gradcheck_is_that_of_the_derived_operator_too,
+                 a_function_that_guesses_shapes_is_found,
                  integers_beyond_the_type_are_its_bounds,
                  right_graphs_of_gradients_pass,
                  what_types_cannot_be_is_left_out_and_not_skipped,

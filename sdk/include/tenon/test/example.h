@@ -188,6 +188,7 @@ static void tn_test_run_types(tn_test_subject *k) {
     tn_test_leave_out(k->t, misfit);
     return;
   }
+  tn_test_run_partial(k);
   tn_device_entry device;
   for (size_t i = 0; tn_device_at(k->t->rt, i, &device) == TN_OK; ++i) {
     if (device.count == 0 || !tn_test_tries(k->t, device.device_type)) continue;

@@ -21,6 +21,7 @@ typedef struct tn_test_subject {
   tn_signature io;
   tn_sig sigs[3][TN_TEST_MAX]; /* by TN_OPERAND_* */
   bool is_fixed;               /* shapes of outputs are known before a call */
+  bool partial_done;           /* test/partial.h */
   tn_place place;
   const char *place_name;
   void *struct_before; /* a copy of the params struct */

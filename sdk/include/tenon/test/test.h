@@ -215,6 +215,8 @@ static double tn_test_tolerance(tn_dtype dtype, double tol) {
 
 #include "tenon/test/batch.h"
 
+#include "tenon/test/partial.h"
+
 #include "tenon/test/example.h"
 #include "tenon/test/gradient.h"
 #include "tenon/test/kernel.h"
