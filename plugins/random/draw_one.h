@@ -2,7 +2,7 @@
  * draw_one.h: one number of a distribution that needs an unknown number of
  * random words, for the CPU and for devices. Before the include, define
  *
- *   DRAW_ONE       what a function begins with, such as `static inline`
+ *   DRAW_ONE       the begin of a function, such as `static inline`
  *   draw_source    the place of an element in the stream of a call
  *   draw_block     block `sub` of the element, of 128 random bits:
  *                  tn_kernel_bits draw_block(const draw_source *, uint32_t sub)
