@@ -46,7 +46,7 @@ DRAW_ONE double draw_gamma(const draw_source *source, double alpha) {
     const tn_kernel_bits point = draw_block(source, DRAW_GAMMA_BLOCK + 2 * t);
     const tn_kernel_bits rest =
         draw_block(source, DRAW_GAMMA_BLOCK + 2 * t + 1);
-    const double z = draw_normal_of(&point), root = fma(c, z, 1);
+    const double z = draw_normal_of(&point), root = fma(c, z, 1.0);
     if (root <= 0) continue;
     const double v = root * root * root;
     made = d * v;
@@ -144,7 +144,7 @@ DRAW_ONE double draw_uniform_one(const tn_kernel_bits *bits, double a, double b,
   const double y = fma(draw_above_zero(bits, 0) - 0x1p-53, b - a, a);
   if (a < b && dtype == TN_F32 && (float)y >= (float)b)
     return nextafterf((float)b, -INFINITY);
-  return a < b && y >= b ? nextafter(b, -INFINITY) : y;
+  return a < b && y >= b ? nextafter(b, (double)-INFINITY) : y;
 }
 
 /* An element of the distribution; NaN without one. `dtype` is that of the

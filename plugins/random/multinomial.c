@@ -9,19 +9,6 @@
 
 #include "checks.h"
 
-int32_t random_multinomial_infer(const tn_frame *call) {
-  const random_multinomial_params *p = random_multinomial_params_of(call);
-  const tn_tensor *data = &call->in[RANDOM_MULTINOMIAL_IN_DATA];
-  if (p->dtype != TN_I32 && p->dtype != TN_I64 && p->dtype != TN_U32 &&
-      p->dtype != TN_F32 && p->dtype != TN_F64)
-    return TN_FAIL(call, TN_DTYPE,
-                   "classes are i32, i64, u32, f32 or f64; say so by dtype");
-  if (data->ndim == 0)
-    return TN_FAIL(call, TN_SHAPE,
-                   "`data` has no dimension; its last one has the classes");
-  return state_shape_after(call, data->ndim - 1, data, &p->shape);
-}
-
 static double read_number(const tn_tensor *t, int64_t i) {
   return t->dtype == TN_F64 ? ((const double *)t->data)[i]
                             : (double)((const float *)t->data)[i];
@@ -48,7 +35,8 @@ static int64_t read_class(const tn_tensor *t, int64_t i) {
   if (t->dtype == TN_I64) return ((const int64_t *)t->data)[i];
   if (t->dtype == TN_I32) return ((const int32_t *)t->data)[i];
   if (t->dtype == TN_U32) return ((const uint32_t *)t->data)[i];
-  return (int64_t)read_number(t, i);
+  const double x = read_number(t, i);
+  return x >= 0 && x < 0x1p62 ? (int64_t)x : -1;
 }
 
 /* One call: rows of `classes` probabilities, and of `draws` elements. */
@@ -59,12 +47,6 @@ typedef struct choice {
   int64_t classes, draws;
   int32_t wants_class;
 } choice;
-
-int32_t random_multinomial_bytes(const tn_frame *call, uint64_t *bytes) {
-  const int is_back = (call->flags & TN_CALL_BACKWARD) != 0;
-  *bytes = is_back ? 0 : 8 * (uint64_t)tn_tensor_size(&call->in[0]);
-  return TN_OK;
-}
 
 /* Sums of the probabilities of a row up to each class. */
 static int32_t add_up(void *arg, int64_t begin, int64_t end) {
@@ -174,7 +156,12 @@ static int32_t add_slopes(void *arg, int64_t begin, int64_t end) {
     const int64_t first = row * c->classes;
     for (int64_t k = 0; k < c->classes; ++k) write_number(to, first + k, 0);
     for (int64_t j = row * c->draws; j < (row + 1) * c->draws; ++j) {
-      const int64_t at = first + read_class(c->out, j);
+      const int64_t k = read_class(c->out, j), at = first + k;
+      if (k < 0 || k >= c->classes)
+        return TN_FAIL(c->call, TN_OUT_OF_RANGE,
+                       "element %lld of `out` is class %lld, but there are "
+                       "%lld; pass the output of the forward call",
+                       (long long)j, (long long)k, (long long)c->classes);
       write_number(to, at,
                    read_number(to, at) +
                        read_number(grad, j) / read_number(c->data, at));

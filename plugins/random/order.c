@@ -91,6 +91,12 @@ int32_t random_shuffle_backward(const tn_frame *call) {
   const int64_t *order = (const int64_t *)places->data;
   if (call->req[0] == TN_REQ_NULL || bytes == 0) return TN_OK;
   for (int64_t i = 0; i < rows; ++i)
+    if (order[i] < 0 || order[i] >= rows)
+      return TN_FAIL(call, TN_OUT_OF_RANGE,
+                     "place %lld of row %lld is outside of the %lld rows; pass "
+                     "the `places` of the forward call",
+                     (long long)order[i], (long long)i, (long long)rows);
+  for (int64_t i = 0; i < rows; ++i)
     memcpy((char *)to->data + order[i] * bytes,
            (const char *)grad->data + i * bytes, (size_t)bytes);
   return TN_OK;

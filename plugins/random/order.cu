@@ -57,6 +57,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   int64_t i = (int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x;
   for (; i < v.rows * v.bytes; i += step) {
     const int64_t row = i / v.bytes, at = places[row] * v.bytes + i % v.bytes;
+    if (places[row] < 0 || places[row] >= v.rows) continue;
     if (is_back)
       to[at] = from[i];
     else
