@@ -199,6 +199,16 @@ Once uniform(const Row &r, uint32_t) {
   return [=] { to.uniform_(); };
 }
 
+Once gamma(const Row &r, uint32_t) {
+  const at::Tensor alpha = at::full({r.c->n[0]}, 2.5);
+  return [=] { at::_standard_gamma(alpha); };
+}
+
+Once poisson(const Row &r, uint32_t) {
+  const at::Tensor lam = at::full({r.c->n[0]}, 20.0);
+  return [=] { at::poisson(lam); };
+}
+
 Once normal(const Row &r, uint32_t) {
   const at::Tensor to = at::empty({r.c->n[0]});
   return [=] { to.normal_(); };
@@ -237,6 +247,8 @@ const std::map<std::string, Make> makers = {
     {"concat", concat},
     {"uniform", uniform},
     {"normal", normal},
+    {"gamma", gamma},
+    {"poisson", poisson},
     {"adam", adam},
 };
 

@@ -4,46 +4,9 @@
  */
 #include "random.gen.h"
 
-#include <float.h>
-
+#include "checks.h"
 #include "draw.h"
 #include "tenon/kernel/philox.h"
-
-/* ----------------------------------------------------------------- dtypes */
-
-static int is_float(tn_dtype dtype) {
-  const tn_dtype own = tn_kernel_compute(dtype);
-  return own == TN_F32 || own == TN_F64;
-}
-
-static int32_t state_shape(const tn_frame *call, const tn_ints *shape) {
-  return call->host->set_shape(call, TN_OPERAND_OUT, 0, (int32_t)shape->n,
-                               shape->v);
-}
-
-static int32_t check_float(const tn_frame *call, tn_dtype dtype) {
-  if (is_float(dtype)) return TN_OK;
-  return TN_FAIL(call, TN_DTYPE,
-                 "these numbers are f16, bf16, f32 or f64; say so by dtype");
-}
-
-/* The greatest number of a float type. */
-static double greatest_float(tn_dtype dtype) {
-  if (dtype == TN_F16) return 65504;
-  if (dtype == TN_BF16) return 0x1.fep127;
-  return dtype == TN_F32 ? FLT_MAX : DBL_MAX;
-}
-
-/* Checks a parameter that must be a finite number of a float type. */
-static int32_t check_number(const tn_frame *call, tn_dtype dtype,
-                            const char *name, double x) {
-  const double most = greatest_float(dtype);
-  if (x >= -most && x <= most) return TN_OK;
-  return TN_FAIL(call, TN_OUT_OF_RANGE,
-                 "`%s` is %g, but the type has %g to %g only; choose another "
-                 "number or dtype",
-                 name, x, -most, most);
-}
 
 /* ----------------------------------------------------------------- uniform */
 
