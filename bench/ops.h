@@ -114,6 +114,12 @@ typedef struct ops_extra {
       { "forward", 0, 1.2 }                          \
     }                                                \
   }
+#define OPS_SCAN(name, shape, axis)                                       \
+  {                                                                       \
+    name, "tensor.cumsum", "axis=" #axis, {shape}, "cumsum", {axis}, 0, { \
+      { "forward", 0, 1 }                                                 \
+    }                                                                     \
+  }
 #define OPS_PRODUCT(name, op, lhs, rhs, flops)        \
   {                                                   \
     name, op, "", {lhs, rhs}, "matmul", {0}, flops, { \
@@ -251,6 +257,13 @@ static const ops_case ops_cases[] = {
               "topk", 1000),
     OPS_ORDER("topk 5 of 1024 of 1024", "tensor.topk", "k=5", OPS_2(1024, 1024),
               "topk", 5),
+    OPS_SCAN("cumsum 1M", OPS_1(1048576), 0),
+    OPS_SCAN("cumsum over rows 1024", OPS_2(1024, 1024), 1),
+    OPS_SCAN("cumsum over columns 1024", OPS_2(1024, 1024), 0),
+    OPS_REDUCE("logsumexp over rows 1024", "tensor.logsumexp", "axis=[1]",
+               "logsumexp", 1, 1),
+    OPS_REDUCE("logsumexp over columns 1024", "tensor.logsumexp", "axis=[0]",
+               "logsumexp", 0, 1),
     {"uniform 1M",
      "random.uniform",
      "shape=[1048576]",

@@ -74,6 +74,8 @@ MAKERS = {
     "sum": reduction("ReduceSum"),
     "amax": reduction("ReduceMax"),
     "argmax": lambda n: Node("ArgMax", axis=n[0], keepdims=0),
+    "cumsum": lambda n: Node("CumSum", constants={1: np.array(n[0])}),
+    "logsumexp": reduction("ReduceLogSumExp"),
     "topk": lambda n: Node("TopK", 2, {1: np.array([n[0]])}),
     "matmul": lambda n: Node("MatMul"),
     "transpose": lambda n: Node("Transpose", perm=[1, 0]),

@@ -174,6 +174,18 @@ Once sort(const Row &r, uint32_t) {
   return [=] { at::sort(x, /*stable=*/true, -1, false); };
 }
 
+Once cumsum(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::cumsum(x, axis); };
+}
+
+Once logsumexp(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::logsumexp(x, {axis}); };
+}
+
 Once topk(const Row &r, uint32_t) {
   const at::Tensor x = r.in[0];
   const int64_t k = r.c->n[0];
@@ -244,6 +256,8 @@ const std::map<std::string, Make> makers = {
     {"argmax", argmax},
     {"sort", sort},
     {"topk", topk},
+    {"cumsum", cumsum},
+    {"logsumexp", logsumexp},
     {"matmul", matmul},
     {"transpose", transpose},
     {"channels_last", channels_last},
