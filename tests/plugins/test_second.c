@@ -99,10 +99,6 @@ static const second_case cases[] = {
     {"tensor.nansum", "axis=(1,)", 1, 1, 0, 0, {{2, {2, 3}}}},
     {"tensor.norm", "axis=(1,)", 1, 1, 0, 0, {{2, {2, 3}}}},
     {"tensor.norm", "ord=1", 1, 1, 0, 0, {{2, {2, 3}}}},
-    {"tensor.sort", "axis=0 is_ascend=false", 1, 1, 0, 0, {{2, {3, 4}}}},
-    {"tensor.sort", "axis=None", 1, 1, 0, 0, {{2, {3, 4}}}},
-    {"tensor.topk", "k=2", 1, 1, 0, 0, {{2, {3, 4}}}},
-    {"tensor.cumsum", "axis=1 exclusive=true", 1, 1, 0, 0, {{2, {3, 4}}}},
     {"tensor.logsumexp", "axis=(1,)", 1, 1, 0, 0, {{2, {3, 4}}}}};
 
 /* Layers that have no gradient on CUDA devices. */

@@ -385,6 +385,51 @@ Test(sort, an_output_alone_is_written) {
   tn_params_release(params);
 }
 
+/* ----------------------------------------------------------- second gradients
+ */
+
+/* The gradient of the head of a gradient: elements at the places. */
+static void check_second(const char *name, const char *text, int64_t n,
+                         const double *want) {
+  const double numbers[] = {3, 1, 2}, heads[] = {10, 20, 30}, u[] = {1, 2, 4};
+  tn_operator *op = host_operator(rt, name);
+  tn_params *params = host_params(op, text);
+  tn_array *x = host_array(rt, TN_F64, (host_shape){1, {3}}, numbers);
+  tn_array *head = host_array(rt, TN_F64, (host_shape){1, {n}}, heads);
+  tn_array *weight = host_array(rt, TN_F64, (host_shape){1, {3}}, u);
+  tn_array *out[2] = {NULL, NULL}, *first = NULL, *second = NULL;
+  tn_tape *tape = NULL;
+  OK(tn_tape_create(rt, &tape));
+  OK(tn_tape_watch(tape, x));
+  OK(tn_tape_watch(tape, head));
+  OK(tn_tape_call(tape, op, TN_IN(x), params, &(tn_outputs){2, out, NULL}));
+  tn_tape_query q = {.struct_size = sizeof q,
+                     .flags = TN_TAPE_RECORD,
+                     .heads = {1, out},
+                     .head_gradients = {1, &head},
+                     .of = {1, &x},
+                     .gradients = {1, &first, NULL}};
+  OK(tn_tape_gradient(tape, &q));
+  q = (tn_tape_query){.struct_size = sizeof q,
+                      .heads = {1, &first},
+                      .head_gradients = {1, &weight},
+                      .of = {1, &head},
+                      .gradients = {1, &second, NULL}};
+  OK(tn_tape_gradient(tape, &q));
+  host_expect(second, want, n, 0);
+  tn_array *all[] = {x, head, weight, out[0], out[1], first, second};
+  for (int i = 0; i < 7; ++i) tn_array_release(all[i]);
+  tn_tape_release(tape);
+  tn_params_release(params);
+}
+
+Test(sort, a_gradient_has_a_gradient) {
+  check_second("tensor.sort", "", 3, (double[]){2, 4, 1});
+  check_second("tensor.sort", "is_ascend=false axis=None", 3,
+               (double[]){1, 4, 2});
+  check_second("tensor.topk", "k=2", 2, (double[]){1, 4});
+}
+
 /* ------------------------------------------------------------------ messages
  */
 
