@@ -133,10 +133,18 @@ static scan_number scan_part(const scan_args *a, int64_t i, int64_t begin,
   return before;
 }
 
+/* Adds n numbers to partial sums, each of every sixteenth number. */
+enum { LANES = 16 };
+static void add_numbers(const double *x, int64_t n, double *sums) {
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int j = 0; j < LANES; ++j) sums[j] += x[i + j];
+  for (int j = 0; i + j < n; ++j) sums[j] += x[i + j];
+}
+
 /* Adds all elements [begin, end) of line i. */
 static scan_number sum_part(const scan_args *a, int64_t i, int64_t begin,
                             int64_t end) {
-  enum { LANES = 16 };
   scan_chunk in;
   double f64[LANES] = {0};
   scan_number sum = find_none(a);
@@ -147,9 +155,7 @@ static scan_number sum_part(const scan_args *a, int64_t i, int64_t begin,
     if (a->mode.compute != TN_F64)
       for (int64_t k = 0; k < n; ++k) sum.i64 += in.i64[k];
     else
-      for (int64_t k = 0; k < n; k += LANES)
-        for (int64_t j = 0; j < find_least(LANES, n - k); ++j)
-          f64[j] += in.f64[k + j];
+      add_numbers(in.f64, n, f64);
   }
   for (int j = 0; a->mode.compute == TN_F64 && j < LANES; ++j)
     sum.f64 += f64[j];

@@ -126,8 +126,8 @@ Test(dynamic, many_elements_keep_their_order) {
   cr_assert_eq(tn_array_size(places), 2 * n);
   double *at = host_many_values(places), *chosen = host_many_values(some);
   for (int64_t i = 0; i < n; ++i) {
-    cr_assert_eq(chosen[i], 3 * i + 1);
-    cr_assert_eq(at[i] * 100 + at[n + i], 3 * i);
+    cr_assert_eq((int64_t)chosen[i], 3 * i + 1);
+    cr_assert_eq((int64_t)(at[i] * 100 + at[n + i]), 3 * i);
   }
   free(at), free(chosen);
   tn_array_release(x), tn_array_release(mask);

@@ -362,6 +362,34 @@ Test(sort, equal_elements_keep_their_order) {
   tn_array_release(x);
 }
 
+/* -------------------------------------------------------------------- shapes
+ */
+
+/* Infers the first output for data with an unknown first dimension. */
+static void expect_shape(const char *name, const char *text, uint32_t n_out,
+                         const tn_sig *want) {
+  tn_operator *op = host_operator(rt, name);
+  tn_params *params = host_params(op, text);
+  tn_sig in = {TN_F32, 2, {-1, 3}}, out[2] = {{.ndim = -1}, {.ndim = -1}};
+  const tn_code rc = tn_operator_infer(
+      op, params, &(tn_signature){1, n_out, 0, 0, &in, out, NULL});
+  cr_assert(rc == TN_OK || rc == TN_INCOMPLETE, "%s", tn_error_text());
+  cr_assert_eq(out[0].ndim, want->ndim, "%s %s", name, text);
+  for (int32_t d = 0; d < want->ndim; ++d)
+    cr_assert_eq(out[0].shape[d], want->shape[d], "%s %s: dimension %d", name,
+                 text, d);
+  tn_params_release(params);
+}
+
+Test(sort, known_dimensions_are_inferred_beside_unknown_ones) {
+  expect_shape("tensor.sort", "axis=0", 2, &(tn_sig){0, 2, {-1, 3}});
+  expect_shape("tensor.sort", "axis=None", 2, &(tn_sig){0, 1, {-1}});
+  expect_shape("tensor.argsort", "axis=1", 1, &(tn_sig){0, 2, {-1, 3}});
+  expect_shape("tensor.topk", "k=2 axis=0", 2, &(tn_sig){0, 2, {2, 3}});
+  expect_shape("tensor.topk", "k=9 axis=None", 2, &(tn_sig){0, 1, {9}});
+  expect_shape("tensor.topk_mask", "k=2", 1, &(tn_sig){0, 2, {-1, 3}});
+}
+
 /* ------------------------------------------------------------------ requests
  */
 
