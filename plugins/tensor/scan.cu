@@ -8,7 +8,7 @@
 #include "scan.gen.h"
 #include "tensor.cuh"
 
-enum { FROM, TO, HEAD, SUMS, N_ARRAYS };
+enum { FROM, TO, HEAD, SUMS, DIRECTION, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> tensor_scanning;
 
 /* Arguments of the CUDA kernels. */
@@ -150,6 +150,59 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* A number, and its derivative along a direction of data (scan_slopes.c). */
+struct tensor_scan_dual {
+  double value, slope;
+};
+
+__device__ __forceinline__ tensor_scan_dual tensor_scan_times_dual(
+    const tensor_scanning &a, tensor_scan_dual all, int64_t at) {
+  const double x = tn_cuda_read<double>(a.at[FROM], at);
+  const double direction = tn_cuda_read<double>(a.at[DIRECTION], at);
+  const tensor_scan_dual next = {all.value * x,
+                                 all.slope * x + all.value * direction};
+  return next;
+}
+
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    tensor_scan_tangents(tensor_scanning a, tensor_scanned v) {
+  for (int64_t line = tensor_first<int64_t>(); line < v.outer * v.inner;
+       line += tensor_stride<int64_t>()) {
+    tensor_scan_dual all = {1, 0};
+    for (int64_t i = 0; i < v.n; ++i) {
+      const int64_t at = tensor_scan_at(v, line, i);
+      const tensor_scan_dual before = all;
+      all = tensor_scan_times_dual(a, all, at);
+      tn_cuda_write(a.at[TO], at, v.exclusive ? before.slope : all.slope);
+    }
+  }
+}
+
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    tensor_scan_dual_slopes(tensor_scanning a, tensor_scanned v) {
+  tensor_scan_dual *products = (tensor_scan_dual *)a.at[SUMS].data;
+  for (int64_t line = tensor_first<int64_t>(); line < v.outer * v.inner;
+       line += tensor_stride<int64_t>()) {
+    tensor_scan_dual all = {1, 0}, rest = {0, 0};
+    for (int64_t i = 0; i < v.n; ++i) {
+      const int64_t at = tensor_scan_at(v, line, i);
+      products[at] = all;
+      all = tensor_scan_times_dual(a, all, at);
+    }
+    for (int64_t i = v.n - 1; i >= 0; --i) {
+      const int64_t at = tensor_scan_at(v, line, i);
+      const double head = tn_cuda_read<double>(a.at[HEAD], at);
+      const tensor_scan_dual product = products[at];
+      tensor_scan_dual used = rest;
+      if (!v.exclusive) used.value += head;
+      rest = tensor_scan_times_dual(a, used, at);
+      if (v.exclusive) rest.value += head;
+      tn_cuda_write(a.at[TO], at,
+                    product.slope * used.value + product.value * used.slope);
+    }
+  }
+}
+
 /* -------------------------------------------------------------------- host */
 
 enum { PIECE = 16384, ADJACENT = 32 };
@@ -274,5 +327,48 @@ int32_t tensor_cumprod_backward(const tn_frame *call) {
       return tn_cuda_start_each(call, tensor_scan_slopes<decltype(type)>,
                                 v.outer * v.inner, stream, a, v);
     });
+  });
+}
+
+int32_t tensor_cumprod_grad_bytes(const tn_frame *call, uint64_t *bytes) {
+  *bytes = (uint64_t)tn_tensor_size(&call->out[0]) * sizeof(int64_t);
+  return TN_OK;
+}
+
+/* --------------------------------------------------------- second gradients */
+
+/* in = [data, direction] */
+int32_t tensor_cumprod_tangent(const tn_frame *call) {
+  tensor_scanned v;
+  const int32_t code = scanned_of(call, &v);
+  if (code != TN_OK || tn_tensor_size(&call->out[0]) == 0) return code;
+  tensor_scanning a =
+      arrays_of(call, &call->in[TENSOR_CUMPROD_TANGENT_IN_DATA]);
+  a.at[DIRECTION] =
+      tn_cuda_from(&call->in[TENSOR_CUMPROD_TANGENT_IN_DIRECTION]);
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_start_each(call, tensor_scan_tangents, v.outer * v.inner,
+                              stream, a, v);
+  });
+}
+
+int32_t tensor_cumprod_second_bytes(const tn_frame *call, uint64_t *bytes) {
+  *bytes = (uint64_t)tn_tensor_size(&call->out[0]) * sizeof(tensor_scan_dual);
+  return TN_OK;
+}
+
+/* in = [gradient of out, data, direction] */
+int32_t tensor_cumprod_second(const tn_frame *call) {
+  tensor_scanned v;
+  const int32_t code = scanned_of(call, &v);
+  const int64_t size = tn_tensor_size(&call->out[0]);
+  if (code != TN_OK || size == 0) return code;
+  tensor_scanning a = arrays_of(call, &call->in[TENSOR_CUMPROD_SECOND_IN_DATA]);
+  a.at[HEAD] = tn_cuda_from(&call->in[TENSOR_CUMPROD_SECOND_IN_OUT_HEAD]);
+  a.at[DIRECTION] = tn_cuda_from(&call->in[TENSOR_CUMPROD_SECOND_IN_DIRECTION]);
+  a.at[SUMS] = tn_cuda_room(call->ws[0], TN_I64, 2 * size);
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_start_each(call, tensor_scan_dual_slopes, v.outer * v.inner,
+                              stream, a, v);
   });
 }
