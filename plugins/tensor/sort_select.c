@@ -3,13 +3,14 @@
  * of the lines. The key of the last of k known elements is the bound: later
  * elements need a lesser key. A vectorised loop passes over elements that
  * cannot get in. Few picks are kept in order; of many, a buffer is sorted when
- * it is full. Long lines are cut into pieces, whose picks are merged.
+ * it is full. Few long lines are cut into pieces, whose picks are merged.
  */
 #include "sort_task.h"
 
 enum {
   FEW = 32,    /* picks that are kept in order */
   SPARE = 256, /* more picks of a buffer than twice k */
+  MANY = 16,   /* lines that are enough for all threads, so that none is cut */
   UNITS = 64,  /* slices of the pieces, each with its own buffer */
   RATIO = 8,   /* length of a line, at least, divided by k */
   AT_ONCE = 64 /* keys that are compared together */
@@ -112,6 +113,7 @@ static int64_t find_most(int64_t a, int64_t b) {
 static select_plan plan_pieces(const sort_lines *l) {
   select_plan p;
   p.length = find_most(sort_piece_length(l->n), 2 * RATIO * l->k);
+  if (l->outer * l->inner >= MANY) p.length = l->n;
   p.pieces = (l->n + p.length - 1) / p.length;
   p.units = l->outer * l->inner * p.pieces;
   if (p.units > UNITS) p.units = UNITS;

@@ -270,6 +270,7 @@ Test(sort, the_first_of_long_lines_are_those_of_a_sort) {
     run_topk((trial){TN_I64, 2, 140000, 1, some[k] / 2 + 1, 0});
   }
   run_topk((trial){TN_F32, 1, 70000, 2, 100, 0});
+  run_topk((trial){TN_F32, 17, 70000, 1, 50, 0});
   run_topk((trial){TN_BOOL, 1, 200001, 1, 100, 0});
 }
 
