@@ -160,6 +160,61 @@ Test(dynamic, distinct_elements_are_counted) {
   }
 }
 
+/* ---------------------------------------------------------------- gradients */
+
+/* Calls of the same input shapes and other output shapes share no plan. */
+Test(dynamic, gradients_follow_the_shape_of_each_call) {
+  enum { N = 6 };
+  const double numbers[N] = {1, 2, 3, 4, 5, 6},
+               heads[N] = {7, 8, 9, 10, 11, 12};
+  const int64_t dims[] = {2, 3};
+  tn_operator *op = host_operator(rt, "tensor.masked_select");
+  tn_array *x = host_many(rt, TN_F32, 2, dims, numbers);
+  for (int bits = 0; bits < 1 << N; ++bits) {
+    double truths[N], want[N];
+    int64_t n = 0;
+    for (int i = 0; i < N; ++i) {
+      truths[i] = bits >> i & 1;
+      want[i] = truths[i] > 0 ? heads[n++] : 0;
+    }
+    tn_array *mask = host_many(rt, TN_BOOL, 2, dims, truths);
+    tn_array *head = host_many(rt, TN_F32, 1, &n, heads);
+    tn_array *y = NULL, *slope = NULL;
+    OK(tn_call(rt, op, TN_IN(x, mask), NULL, TN_OUT(&y)));
+    cr_assert_eq(tn_array_size(y), n);
+    tn_array *in[] = {x, mask}, *slopes[] = {NULL, NULL};
+    const tn_req req[] = {TN_REQ_WRITE, TN_REQ_NULL};
+    OK(tn_call_backward(rt, op,
+                        &(tn_backward){.struct_size = sizeof(tn_backward),
+                                       .inputs = {2, in},
+                                       .outputs = {1, &y},
+                                       .out_grads = {1, &head},
+                                       .in_grads = {2, slopes, req}}));
+    slope = slopes[0];
+    host_expect(slope, want, N, 0);
+    tn_array_release(mask), tn_array_release(head);
+    tn_array_release(y), tn_array_release(slope);
+  }
+  tn_array_release(x);
+}
+
+/* A gradient of another length than the selection. */
+Test(dynamic, a_gradient_of_another_length_is_an_error) {
+  const double numbers[] = {1, 2, 3}, truths[] = {1, 0, 1};
+  const tn_req req[] = {TN_REQ_WRITE, TN_REQ_NULL};
+  tn_array *x = host_array(rt, TN_F32, (host_shape){1, {3}}, numbers);
+  tn_array *mask = host_many(rt, TN_BOOL, 1, (const int64_t[]){3}, truths);
+  tn_array *in[] = {x, mask}, *slopes[] = {NULL, NULL};
+  FAILS(tn_call_backward(rt, host_operator(rt, "tensor.masked_select"),
+                         &(tn_backward){.struct_size = sizeof(tn_backward),
+                                        .inputs = {2, in},
+                                        .outputs = {1, &x},
+                                        .out_grads = {1, &x},
+                                        .in_grads = {2, slopes, req}}),
+        TN_SHAPE, "has 3 elements, but 2 are selected");
+  tn_array_release(x), tn_array_release(mask), tn_array_release(slopes[0]);
+}
+
 /* ----------------------------------------------------------------- requests */
 
 Test(dynamic, an_output_without_request_is_left_out) {
