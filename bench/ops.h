@@ -101,6 +101,25 @@ typedef struct ops_extra {
       a, b, c          \
     }                  \
   }
+#define OPS_1(n) \
+  {              \
+    1, {         \
+      n          \
+    }            \
+  }
+/* Lines along the last axis, in order; k of libtorch. */
+#define OPS_ORDER(name, op, params, shape, torch, k) \
+  {                                                  \
+    name, op, params, {shape}, torch, {k}, 0, {      \
+      { "forward", 0, 1.2 }                          \
+    }                                                \
+  }
+#define OPS_SCAN(name, shape, axis)                                       \
+  {                                                                       \
+    name, "tensor.cumsum", "axis=" #axis, {shape}, "cumsum", {axis}, 0, { \
+      { "forward", 0, 1 }                                                 \
+    }                                                                     \
+  }
 #define OPS_PRODUCT(name, op, lhs, rhs, flops)        \
   {                                                   \
     name, op, "", {lhs, rhs}, "matmul", {0}, flops, { \
@@ -229,6 +248,22 @@ static const ops_case ops_cases[] = {
      {1},
      0,
      {{"forward", 0, 0}}},
+    OPS_ORDER("sort 1M", "tensor.sort", "", OPS_1(1048576), "sort", 0),
+    OPS_ORDER("sort 1024 of 1024", "tensor.sort", "", OPS_2(1024, 1024), "sort",
+              0),
+    OPS_ORDER("topk 10 of 1M", "tensor.topk", "k=10", OPS_1(1048576), "topk",
+              10),
+    OPS_ORDER("topk 1000 of 1M", "tensor.topk", "k=1000", OPS_1(1048576),
+              "topk", 1000),
+    OPS_ORDER("topk 5 of 1024 of 1024", "tensor.topk", "k=5", OPS_2(1024, 1024),
+              "topk", 5),
+    OPS_SCAN("cumsum 1M", OPS_1(1048576), 0),
+    OPS_SCAN("cumsum over rows 1024", OPS_2(1024, 1024), 1),
+    OPS_SCAN("cumsum over columns 1024", OPS_2(1024, 1024), 0),
+    OPS_REDUCE("logsumexp over rows 1024", "tensor.logsumexp", "axis=[1]",
+               "logsumexp", 1, 1),
+    OPS_REDUCE("logsumexp over columns 1024", "tensor.logsumexp", "axis=[0]",
+               "logsumexp", 0, 1),
     {"uniform 1M",
      "random.uniform",
      "shape=[1048576]",
@@ -277,6 +312,11 @@ static const ops_extra ops_extras[] = {
     {"dropout 1M", 2, 0, 0, 0},
     {"cross entropy 4096x1024", 2, 0, 1, 1024},
     {"embedding 30000x512 4096", 1, 0, 0, 30000},
+    {"sort 1M", 2, 0, 0, 0},
+    {"sort 1024 of 1024", 2, 0, 0, 0},
+    {"topk 10 of 1M", 2, 0, 0, 0},
+    {"topk 1000 of 1M", 2, 0, 0, 0},
+    {"topk 5 of 1024 of 1024", 2, 0, 0, 0},
 };
 
 /* That of a row. */

@@ -169,6 +169,29 @@ Once argmax(const Row &r, uint32_t) {
   return [=] { at::argmax(x, axis); };
 }
 
+Once sort(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::sort(x, /*stable=*/true, -1, false); };
+}
+
+Once cumsum(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::cumsum(x, axis); };
+}
+
+Once logsumexp(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::logsumexp(x, {axis}); };
+}
+
+Once topk(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t k = r.c->n[0];
+  return [=] { at::topk(x, k); };
+}
+
 Once matmul(const Row &r, uint32_t) {
   const at::Tensor a = r.in[0], b = r.in[1];
   return [=] { at::matmul(a, b); };
@@ -241,6 +264,10 @@ const std::map<std::string, Make> makers = {
     {"sum", sum},
     {"amax", amax},
     {"argmax", argmax},
+    {"sort", sort},
+    {"topk", topk},
+    {"cumsum", cumsum},
+    {"logsumexp", logsumexp},
     {"matmul", matmul},
     {"transpose", transpose},
     {"channels_last", channels_last},

@@ -42,6 +42,22 @@ static bool take_output_sigs(tn__call_state *s) {
   return fed;
 }
 
+/* Takes the shapes of dynamic outputs, which the kernel has set, for a backward
+ * call: from the outputs, or from their gradients if the call has no outputs.
+ * No rule determines them. */
+static bool take_dynamic_sigs(tn__call_state *s) {
+  bool fed = false;
+  for (uint32_t i = 0; i < s->counts.n_out; ++i) {
+    const tn_array *array = s->fwd_out[i].array;
+    if (!is_dynamic(&s->fwd_out[i])) continue;
+    if (!array) array = s->in_info[i].array;
+    if (!array) continue;
+    sig_of(array, &s->io.out[i]);
+    fed = true;
+  }
+  return fed;
+}
+
 /* Fails for output `i`. Its array, if not requested, was ignored. */
 static tn_code fail_incomplete(const tn__call_state *s, uint32_t i) {
   const tn__operand *operand = &s->fwd_out[i];
@@ -71,6 +87,7 @@ tn_code tn__call_infer_operands(tn__call_state *s) {
     if (!s->absent[i]) sig_of(s->fwd_in[i].array, &s->io.in[i]);
   for (uint32_t i = 0; i < s->counts.n_aux; ++i)
     sig_of(s->aux_info[i].array, &s->io.aux[i]);
+  if (s->pass == TN_PASS_BACKWARD && take_dynamic_sigs(s)) s->from_outputs = 1;
   const tn__infer_args args = {s->desc,   s->op->name,      s->params,
                                s->absent, &s->launch.frame, true};
   tn_code rc = tn__infer_signature(&args, &s->io);

@@ -56,10 +56,13 @@ typedef struct reduce_gradient reduce_gradient;
 
 /* Rules for the gradient of data, from the gradient g of out: g where data is
  * not NaN; g where data equals out; g with the sign of data; g times data over
- * out; g times a factor, the double `params`. */
+ * out; g times exp(data - out); g times a factor, the double `params`. */
 extern const reduce_gradient reduce_gradient_where_number,
     reduce_gradient_where_equal, reduce_gradient_by_sign,
-    reduce_gradient_by_share, reduce_gradient_scale;
+    reduce_gradient_by_share, reduce_gradient_by_power, reduce_gradient_scale;
+/* Steps of logsumexp, with in[1] as 0 where it is not finite: exp(in[0] -
+ * in[1]), and log(in[0]) + in[1], where in[0] is f64. */
+extern const reduce_gradient reduce_gradient_power, reduce_gradient_logarithm;
 /* The gradients of prod and nanprod: the gradient of out times the product of
  * the other elements, as a quotient. in[2] is the product
  * of the elements that are not 0, in[3] the number of zeros, both as f64 or

@@ -46,6 +46,13 @@ SLOPE(by_sign_f32, float, x > 0 ? g : x < 0 ? -g : x == x ? 0 : x)
 SLOPE(by_sign_f64, double, x > 0 ? g : x < 0 ? -g : x == x ? 0 : x)
 SLOPE(by_share_f32, float, z == 0 ? 0 : g * (x / z))
 SLOPE(by_share_f64, double, z == 0 ? 0 : g * (x / z))
+SLOPE(by_power_f32, float,
+      z == -(float)INFINITY ? 0 : g * tn_math_exp_f32(x - z))
+SLOPE(by_power_f64, double,
+      z == -(double)INFINITY ? 0 : g * tn_math_exp_f64(x - z))
+SLOPE(power_f32, float, tn_math_exp_f32(g - (x - x == 0 ? x : 0)))
+SLOPE(power_f64, double, tn_math_exp_f64(g - (x - x == 0 ? x : 0)))
+SLOPE(logarithm_f64, double, tn_math_log_f64(g) + (x - x == 0 ? x : 0))
 
 const reduce_gradient reduce_gradient_where_number = {
     {BODIES(where_number), .n_in = 3, .in = {0, 1, 1}}};
@@ -55,6 +62,12 @@ const reduce_gradient reduce_gradient_by_sign = {
     {FLOAT_BODIES(by_sign), .n_in = 3, .in = {0, 1, 1}}};
 const reduce_gradient reduce_gradient_by_share = {
     {FLOAT_BODIES(by_share), .n_in = 3, .in = {0, 1, 2}}};
+const reduce_gradient reduce_gradient_by_power = {
+    {FLOAT_BODIES(by_power), .n_in = 3, .in = {0, 1, 2}}};
+const reduce_gradient reduce_gradient_power = {
+    {FLOAT_BODIES(power), .n_in = 3, .in = {0, 1, 1}}};
+const reduce_gradient reduce_gradient_logarithm = {
+    {.f64 = TN_KERNEL_BODIES(logarithm_f64), .n_in = 3, .in = {0, 1, 1}}};
 
 /* The gradient itself, times a factor that is `params`. */
 #define SCALE(name, type)                                                      \

@@ -5,6 +5,7 @@
  */
 #include "reduce.gen.h"
 #include "reduce.h"
+#include "scan.gen.h"
 #include "tenon/kernel/kernel.h"
 
 /* ------------------------------------------------------------------- calls */
@@ -74,6 +75,10 @@ int32_t tensor_nansum_backward(const tn_frame *call) {
 
 int32_t tensor_extreme_backward(const tn_frame *call) {
   return run_gradient(call, &reduce_gradient_where_equal);
+}
+
+int32_t tensor_logsumexp_backward(const tn_frame *call) {
+  return run_gradient(call, &reduce_gradient_by_power);
 }
 
 int32_t tensor_norm_backward(const tn_frame *call) {

@@ -59,6 +59,48 @@ struct tensor_by_share {
   }
 };
 
+__device__ __forceinline__ float tensor_exp(float x) {
+  return tn_math_exp_f32(x);
+}
+__device__ __forceinline__ double tensor_exp(double x) {
+  return tn_math_exp_f64(x);
+}
+
+template <class C>
+struct tensor_by_power {
+  typedef C type;
+  enum { n_in = 3 };
+  explicit tensor_by_power(const void *) {}
+  __device__ C operator()(const C *x) const {
+    return x[2] == -(C)INFINITY ? 0 : x[0] * tensor_exp(x[1] - x[2]);
+  }
+};
+
+/* 0 where it is not finite. */
+template <class C>
+__device__ __forceinline__ C tensor_shift(C x) {
+  return x - x == 0 ? x : 0;
+}
+
+template <class C>
+struct tensor_power {
+  typedef C type;
+  enum { n_in = 2 };
+  explicit tensor_power(const void *) {}
+  __device__ C operator()(const C *x) const {
+    return tensor_exp(x[0] - tensor_shift(x[1]));
+  }
+};
+
+struct tensor_logarithm {
+  typedef double type;
+  enum { n_in = 2 };
+  explicit tensor_logarithm(const void *) {}
+  __device__ double operator()(const double *x) const {
+    return tn_math_log_f64(x[0]) + tensor_shift(x[1]);
+  }
+};
+
 template <class C>
 struct tensor_scale {
   typedef C type;
@@ -113,6 +155,12 @@ const reduce_gradient reduce_gradient_by_sign = {
     {FLOATS(tensor_by_sign), 0, 2, {0, 1}}};
 const reduce_gradient reduce_gradient_by_share = {
     {FLOATS(tensor_by_share), 0, 3, {0, 1, 2}}};
+const reduce_gradient reduce_gradient_by_power = {
+    {FLOATS(tensor_by_power), 0, 3, {0, 1, 2}}};
+const reduce_gradient reduce_gradient_power = {
+    {FLOATS(tensor_power), 0, 2, {0, 1}}};
+const reduce_gradient reduce_gradient_logarithm = {
+    {{NULL, tn_cuda_run<tensor_logarithm>, NULL, NULL}, 0, 2, {0, 1}}};
 const reduce_gradient reduce_gradient_scale = {{ALL(tensor_scale), 0, 1, {0}}};
 const reduce_gradient reduce_gradient_prod = {
     {{NULL, tn_cuda_run<tensor_others<double, 0>>, NULL,

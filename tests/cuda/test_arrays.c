@@ -609,6 +609,59 @@ Test(arrays, are_added) {
   try_all(make_add_n);
 }
 
+/* Lines of few elements, and of several runs. */
+static void make_sort(trial *t) {
+  static const char *const names[] = {"sort", "argsort", "topk", "topk_mask"};
+  static char name[32];
+  int32_t axis;
+  const int64_t which = draw(t, 0, 4);
+  (void)snprintf(name, sizeof name, "tensor.%s", names[which]);
+  t->op = name;
+  t->slopes = which % 2 == 0;
+  t->n_out = t->slopes ? 2 : 1;
+  t->in[0] = draw_operand(t, draw_number(t), SOME_NAN);
+  const int64_t at = draw_axis(t, t->in[0].ndim, &axis);
+  say(t, "is_ascend=%d", (int)draw(t, 0, 2));
+  if (which > 1) say(t, " k=%d", (int)draw(t, 0, t->in[0].dims[axis] + 1));
+  say(t, " axis=%d", (int)at);
+}
+
+Test(arrays, are_sorted) {
+  try_all(make_sort);
+}
+
+/* Lines of a block, of several pieces, and of a thread each. */
+static void make_scan(trial *t) {
+  int32_t axis;
+  const int is_product = (int)draw(t, 0, 2);
+  t->op = is_product ? "tensor.cumprod" : "tensor.cumsum";
+  t->slopes = 1;
+  t->in[0] = draw_operand(t, draw_number(t), is_product ? FACTORS : NUMBERS);
+  const int64_t at = draw_axis(t, t->in[0].ndim, &axis);
+  say(t, "axis=%d exclusive=%d reverse=%d", (int)at, (int)draw(t, 0, 2),
+      (int)draw(t, 0, 2));
+  if (is_product && t->in[0].dims[axis] > 64) t->in[0].dims[axis] = 64;
+  if (is_product || t->seed % 4 > 0) return;
+  t->in[0].ndim = 1;
+  t->in[0].dims[0] = 40000;
+  (void)strcpy(t->params, t->seed % 8 ? "reverse=true" : "exclusive=true");
+}
+
+Test(arrays, are_scanned) {
+  try_all(make_scan);
+}
+
+static void make_logsumexp(trial *t) {
+  t->op = "tensor.logsumexp";
+  t->slopes = 1;
+  t->in[0] = draw_operand(t, draw(t, 0, 2) ? TN_F32 : TN_F64, NUMBERS);
+  draw_axes(t);
+}
+
+Test(arrays, become_logarithms_of_sums) {
+  try_all(make_logsumexp);
+}
+
 /* With `raise`, an index out of range gives NaN here (0 for integers) and has
  * no gradient: no call waits for the device to report it. */
 Test(arrays, have_no_slice_out_of_range) {

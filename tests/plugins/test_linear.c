@@ -82,6 +82,8 @@ static const linear_case cases[] = {
     {"tensor.take", "mode=clip", 2, 1, 0, 1, {{2, {3, 2}}, {1, {4}}}},
     {"tensor.pick", NULL, 2, 1, 0, 1, {{2, {2, 3}}, {1, {2}}}},
     {"tensor.tile", "reps=(2,)", 1, 1, 0, 1, {{1, {3}}}},
+    {"tensor.cumsum", "axis=1 exclusive=true", 1, 1, 0, 1, {{2, {2, 3}}}},
+    {"tensor.cumsum", "reverse=true", 1, 1, 0, 1, {{2, {3, 2}}}},
     {"tensor.repeat", "repeats=2", 1, 1, 0, 1, {{1, {3}}}},
     {"tensor.reshape", "shape=(-1,)", 1, 1, 0, 1, {{2, {2, 3}}}},
     {"tensor.flatten", NULL, 1, 1, 0, 1, {{3, {2, 2, 2}}}},

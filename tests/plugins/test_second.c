@@ -98,7 +98,16 @@ static const second_case cases[] = {
     {"tensor.nanprod", "", 1, 1, 0, 0, {{2, {2, 3}}}},
     {"tensor.nansum", "axis=(1,)", 1, 1, 0, 0, {{2, {2, 3}}}},
     {"tensor.norm", "axis=(1,)", 1, 1, 0, 0, {{2, {2, 3}}}},
-    {"tensor.norm", "ord=1", 1, 1, 0, 0, {{2, {2, 3}}}}};
+    {"tensor.norm", "ord=1", 1, 1, 0, 0, {{2, {2, 3}}}},
+    {"tensor.logsumexp", "axis=(1,)", 1, 1, 0, 0, {{2, {3, 4}}}},
+    {"tensor.cumprod", "axis=1", 1, 1, 0, 0, {{2, {3, 4}}}},
+    {"tensor.cumprod",
+     "exclusive=true reverse=true",
+     1,
+     1,
+     0,
+     0,
+     {{3, {4, 2, 2}}}}};
 
 /* Layers that have no gradient on CUDA devices. */
 static const second_case layers[] = {

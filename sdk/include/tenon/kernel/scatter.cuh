@@ -48,6 +48,7 @@ typedef tn_cuda_arrays<TN_CUDA_KEY_ARRAYS> tn_cuda_keys;
 
 struct tn_cuda_runs {
   int64_t n;     /* keys */
+  int64_t line;  /* keys of a line: lines are sorted separately */
   int64_t width; /* of the runs that are sorted */
 };
 
@@ -57,42 +58,51 @@ __device__ __forceinline__ bool tn_cuda_is_before(const tn_cuda_key &a,
   return a.value < b.value || (a.value == b.value && a.i < b.i);
 }
 
-/* The first runs, of 256, in place. */
+/* The first runs, of 256, in place. A block sorts several lines if they are
+ * short. */
 template <class K>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     tn_cuda_sort_runs(tn_cuda_keys a, tn_cuda_runs v) {
   __shared__ K run[TN_CUDA_THREADS];
-  const int64_t runs = (v.n + TN_CUDA_THREADS - 1) / TN_CUDA_THREADS;
+  const bool is_short = v.line < TN_CUDA_THREADS;
+  const int64_t each =
+      is_short ? TN_CUDA_THREADS / v.line * v.line : (int64_t)TN_CUDA_THREADS;
+  const int64_t line = is_short ? v.n : v.line;
+  const int64_t runs = (line + each - 1) / each;
   K *keys = (K *)a.at[TN_CUDA_SORTED].data;
-  for (int64_t r = blockIdx.x; r < runs; r += gridDim.x) {
-    const int64_t first = r * TN_CUDA_THREADS, left = v.n - first;
-    const int n = left < TN_CUDA_THREADS ? (int)left : (int)TN_CUDA_THREADS;
+  for (int64_t r = blockIdx.x; r < v.n / line * runs; r += gridDim.x) {
+    const int64_t begin = r % runs * each, left = line - begin;
+    const int64_t first = r / runs * line + begin;
+    const int n = left < each ? (int)left : (int)each;
     const int own = (int)threadIdx.x;
-    int place = 0;
+    const int from = is_short ? own / (int)v.line * (int)v.line : 0;
+    const int to = is_short ? from + (int)v.line : n;
+    int place = from;
     if (own < n) run[own] = keys[first + own];
     __syncthreads();
-    for (int k = 0; k < n && own < n; ++k)
+    for (int k = from; k < to && own < n; ++k)
       place += tn_cuda_is_before(run[k], run[own]);
     if (own < n) keys[first + place] = run[own];
     __syncthreads();
   }
 }
 
-/* Two runs become one of twice the width: a key follows those before it in its
- * own run, and the lesser ones of the other run. */
+/* Two runs of a line become one of twice the width: a key follows those before
+ * it in its own run, and the lesser ones of the other run. */
 template <class K>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     tn_cuda_merge_runs(tn_cuda_keys a, tn_cuda_runs v) {
-  const K *keys = (const K *)a.at[TN_CUDA_KEYS].data;
-  K *sorted = (K *)a.at[TN_CUDA_SORTED].data;
   const int64_t step = (int64_t)gridDim.x * TN_CUDA_THREADS;
   int64_t i = (int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x;
   for (; i < v.n; i += step) {
-    const K key = keys[i];
-    const int64_t run = i / v.width, both = run / 2 * 2 * v.width;
+    const int64_t begin = i / v.line * v.line, own = i - begin;
+    const K *keys = (const K *)a.at[TN_CUDA_KEYS].data + begin;
+    K *sorted = (K *)a.at[TN_CUDA_SORTED].data + begin;
+    const K key = keys[own];
+    const int64_t run = own / v.width, both = run / 2 * 2 * v.width;
     const int64_t other = (run ^ 1) * v.width;
-    int64_t low = other < v.n ? other : v.n;
-    int64_t high = other + v.width < v.n ? other + v.width : v.n;
+    int64_t low = other < v.line ? other : v.line;
+    int64_t high = other + v.width < v.line ? other + v.width : v.line;
     const int64_t first = low;
     while (low < high) {
       const int64_t middle = (low + high) / 2;
@@ -101,7 +111,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       else
         high = middle;
     }
-    sorted[both + i - run * v.width + low - first] = key;
+    sorted[both + own - run * v.width + low - first] = key;
   }
 }
 
@@ -115,23 +125,24 @@ static inline tn_cuda_array tn_cuda_key_array(void *room, int64_t n) {
   return tn_cuda_room(room, TN_I64, 2 * n);
 }
 
-/* Sorts the keys there; *sorted becomes the array of the sorted keys, for
- * reading. */
-static inline int32_t tn_cuda_sort(const tn_frame *call, void *room, int64_t n,
-                                   cudaStream_t stream, tn_cuda_array *sorted) {
-  tn_cuda_array from = tn_cuda_key_array(room, n);
-  tn_cuda_array to = tn_cuda_key_array((tn_cuda_key *)room + n, n);
-  tn_cuda_runs v = {n, TN_CUDA_THREADS};
+/* Sorts the keys there, each line of `v` separately; *sorted becomes the array
+ * of the sorted keys, for reading. */
+static inline int32_t tn_cuda_sort_lines(const tn_frame *call, void *room,
+                                         tn_cuda_runs v, cudaStream_t stream,
+                                         tn_cuda_array *sorted) {
+  tn_cuda_array from = tn_cuda_key_array(room, v.n);
+  tn_cuda_array to = tn_cuda_key_array((tn_cuda_key *)room + v.n, v.n);
   tn_cuda_keys a = {};
   a.at[TN_CUDA_SORTED] = from;
-  int32_t code =
-      tn_cuda_start_each(call, tn_cuda_sort_runs<tn_cuda_key>, n, stream, a, v);
-  for (; code == TN_OK && v.width < n; v.width *= 2) {
+  v.width = TN_CUDA_THREADS;
+  int32_t code = tn_cuda_start_each(call, tn_cuda_sort_runs<tn_cuda_key>, v.n,
+                                    stream, a, v);
+  for (; code == TN_OK && v.width < v.line; v.width *= 2) {
     a.at[TN_CUDA_KEYS] = from;
     a.at[TN_CUDA_SORTED] = to;
     a.at[TN_CUDA_KEYS].writes = 0;
-    code = tn_cuda_start_each(call, tn_cuda_merge_runs<tn_cuda_key>, n, stream,
-                              a, v);
+    code = tn_cuda_start_each(call, tn_cuda_merge_runs<tn_cuda_key>, v.n,
+                              stream, a, v);
     const tn_cuda_array next = from;
     from = to;
     to = next;
@@ -139,6 +150,13 @@ static inline int32_t tn_cuda_sort(const tn_frame *call, void *room, int64_t n,
   *sorted = from;
   sorted->writes = 0;
   return code;
+}
+
+/* Sorts all n keys. */
+static inline int32_t tn_cuda_sort(const tn_frame *call, void *room, int64_t n,
+                                   cudaStream_t stream, tn_cuda_array *sorted) {
+  const tn_cuda_runs v = {n, n, 0};
+  return tn_cuda_sort_lines(call, room, v, stream, sorted);
 }
 
 /* ------------------------------------------------------------------- places */
