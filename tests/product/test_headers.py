@@ -271,6 +271,9 @@ BLOCKS = {
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", ""),
               ("       for a body with two inputs", "")]),
+    ("tenon/kernel/operand.h", "tn_dense x = {.dtype = TN_F32, .ndim = 2, .shape = {-1, 64}};"):
+        Lines("#include <tenon/kernel/operand.h>", "const tn_frame *call",
+              [("return code", "return")]),
     ("tenon/kernel/math.h", "TN_KERNEL_INDEPENDENT"):
         Lines("#include <tenon/kernel/kernel.h>", "const float *x, float *y, int64_t n"),
     ("tenon/kernel/math/wide.h", "TN_WIDE_FN tn_wide steep(tn_wide x) {"):
