@@ -87,6 +87,18 @@ static const subject subjects[] = {
     {"nn.pooling", "global_pool=true pool_type=max", 1, 3, 5, 1, NONE, 0},
     {"nn.pooling", "global_pool=true pool_type=avg", 1, 3, 5, 1, NONE, 0},
     {"nn.pooling", "global_pool=true pool_type=sum", 1, 3, 5, 1, NONE, 0},
+    {"nn.rms_norm", "", 2, 1, 4, 1, NONE, 0},
+    {"nn.rms_norm", "axis=0 eps=0.1", 2, 2, 4, 1, NONE, 0},
+    {"nn.group_norm", "num_groups=1", 3, 2, 4, 1, NONE, 0},
+    {"nn.group_norm", "num_groups=2", 3, 2, 4, 2, NONE, 0},
+    {"nn.instance_norm", "", 3, 2, 4, 1, NONE, 0},
+    {"nn.l2_normalization", "", 1, 2, 4, 1, NONE, 0},
+    {"nn.l2_normalization", "mode=channel", 1, 2, 4, 1, NONE, 0},
+    {"nn.l2_normalization", "mode=spatial", 1, 3, 4, 1, NONE, 0},
+    {"nn.lrn", "nsize=5 alpha=2", 1, 2, 4, 1, NONE, 0},
+    {"nn.lrn", "nsize=3 beta=0.5 knorm=1", 1, 2, 4, 1, NONE, 0},
+    {"nn.softmax_activation", "", 1, 2, 4, 1, NONE, 0},
+    {"nn.softmax_activation", "mode=channel", 1, 2, 4, 1, NONE, 0},
     {"optim.sgd_update", "lr=0.5 wd=0.25", 2, 1, 3, 1, NONE, 0},
     {"optim.sgd_mom_update", "lr=0.5 momentum=0.5 clip_gradient=1", 2, 1, 3, 1,
      NONE, 0},
@@ -197,6 +209,17 @@ static tn_req draw_request(void) {
   return requests[draw(8) < 7 ? draw(2) : 2];
 }
 
+/* Draws a shape that the operator accepts: of some it wants an even number of
+ * channels. */
+static tn_code draw_shapes(const subject *s, question *q) {
+  tn_code rc = TN_SHAPE;
+  for (int tries = 0; tries < 50 && rc == TN_SHAPE; ++tries) {
+    draw_shape(s, &q->in[0]);
+    rc = infer(q);
+  }
+  return rc;
+}
+
 static tn_code draw_question(tn_runtime *rt, const subject *s, question *q) {
   tn_dtype vars[MOST_ARRAYS];
   *q = (question){.subject = s};
@@ -208,13 +231,14 @@ static tn_code draw_question(tn_runtime *rt, const subject *s, question *q) {
     vars[i] = draw_type(q->desc->dtype_vars[i]->allowed);
   for (int i = 0; i < s->n_in; ++i)
     q->in[i].dtype = vars[q->desc->inputs[i]->dtype_var];
-  draw_shape(s, &q->in[0]);
+  rc = draw_shapes(s, q);
+  if (rc != TN_OK) return rc;
   for (uint32_t i = 0; i < MOST_ARRAYS; ++i) q->req[i] = draw_request();
   for (uint32_t i = 0; i < MOST_ARRAYS; ++i) q->back[i] = draw_request();
   q->req[0] = draw(4) ? TN_REQ_WRITE : TN_REQ_ADD;
   q->flags = draw(2) ? TN_CALL_TRAIN : 0;
   q->seed = (uint64_t)draw(1u << 30);
-  return infer(q);
+  return TN_OK;
 }
 
 /* ----------------------------------------------------------------- one side */
