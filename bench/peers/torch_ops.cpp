@@ -277,6 +277,21 @@ Once lrn(const Row &r, uint32_t grads) {
   };
 }
 
+Once logistic(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0], label = r.in[1];
+  if (grads == 0) return [=] { at::sigmoid(x); };
+  const at::Tensor out = at::sigmoid(x);
+  const double factor = 1.0 / static_cast<double>(x.size(1));
+  return [=] { (out - label).mul_(factor); };
+}
+
+/* Along axis n[0]. */
+Once flip(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::flip(x, {axis}); };
+}
+
 const std::map<std::string, Make> makers = {
     {"convolution", convolution},
     {"max_pool", max_pool},
@@ -303,6 +318,8 @@ const std::map<std::string, Make> makers = {
     {"instance_norm", instance_norm},
     {"l2_norm", l2_norm},
     {"lrn", lrn},
+    {"logistic", logistic},
+    {"flip", flip},
 };
 
 void run_row(const ops_case &c) {

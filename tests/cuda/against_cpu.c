@@ -99,6 +99,20 @@ static const subject subjects[] = {
     {"nn.lrn", "nsize=3 beta=0.5 knorm=1", 1, 2, 4, 1, NONE, 0},
     {"nn.softmax_activation", "", 1, 2, 4, 1, NONE, 0},
     {"nn.softmax_activation", "mode=channel", 1, 2, 4, 1, NONE, 0},
+    {"nn.linear_regression_output", "grad_scale=2", 2, 1, 4, 1, NONE, 0},
+    {"nn.mae_regression_output", "", 2, 1, 4, 1, NONE, 0},
+    {"nn.logistic_regression_output", "", 2, 1, 4, 1, NONE, 0},
+    {"nn.svm_output", "margin=0.5", 2, 2, 3, 1, 1, 5},
+    {"nn.svm_output", "use_linear=true", 2, 2, 3, 1, 1, 5},
+    {"nn.make_loss", "normalization=valid valid_thresh=0.5", 1, 1, 4, 1, NONE,
+     0},
+    {"nn.make_loss", "normalization=batch grad_scale=3", 1, 1, 4, 1, NONE, 0},
+    {"nn.kl_sparse_reg", "momentum=0.5", 1, 2, 2, 1, NONE, 0},
+    {"nn.sequence_mask", "use_sequence_length=true value=2", 2, 2, 4, 4, 1, 5},
+    {"nn.sequence_mask", "use_sequence_length=true axis=1", 2, 2, 4, 4, 1, 5},
+    {"nn.sequence_last", "use_sequence_length=true", 2, 2, 4, 4, 1, 5},
+    {"nn.sequence_last", "axis=1", 1, 2, 4, 4, NONE, 0},
+    {"nn.sequence_reverse", "use_sequence_length=true", 2, 2, 4, 4, 1, 5},
     {"optim.sgd_update", "lr=0.5 wd=0.25", 2, 1, 3, 1, NONE, 0},
     {"optim.sgd_mom_update", "lr=0.5 momentum=0.5 clip_gradient=1", 2, 1, 3, 1,
      NONE, 0},
@@ -326,16 +340,22 @@ static tn_code fill(const side *s, const tn_sig *sig, int below, int low,
   return rc;
 }
 
-/* Inputs, followed by states, which are not negative. Only embeddings do not
- * accept -1. */
+/* The least of an input's whole numbers: the class -1 is none, rows of
+ * embeddings begin at 0, and lengths of sequences at 1. */
+static int find_least(const subject *u) {
+  if (strncmp(u->op, "nn.sequence_", 12) == 0) return 1;
+  return u->whole == 0 ? 0 : -1;
+}
+
+/* Inputs, followed by states, which are not negative. */
 static tn_code fill_inputs(side *s) {
   const question *q = s->q;
   const subject *u = q->subject;
   tn_code rc = TN_OK;
   state = q->seed;
   for (int i = 0; i < u->n_in && !rc; ++i)
-    rc = fill(s, &q->in[i], i == u->whole ? u->below : 0,
-              u->whole == 0 ? 0 : -1, &s->in[i]);
+    rc = fill(s, &q->in[i], i == u->whole ? u->below : 0, find_least(u),
+              &s->in[i]);
   for (uint32_t i = 0; i < q->desc->n_aux && !rc; ++i)
     rc = fill(s, &q->aux[i], 3, 0, &s->in[(uint32_t)u->n_in + i]);
   return rc;
