@@ -293,6 +293,14 @@ static const ops_case ops_cases[] = {
      {5},
      0,
      {{"forward", 0, 1}, {"backward", 1, 0}}},
+    {"ctc 128x32x64 20",
+     "nn.ctc_loss",
+     "blank_label=last",
+     {{3, {128, 32, 64}}, {2, {32, 20}}},
+     "ctc",
+     {0},
+     0,
+     {{"forward", 0, 1}}},
     {"logistic output 4096x256",
      "nn.logistic_regression_output",
      "",
@@ -322,6 +330,7 @@ static const ops_extra ops_extras[] = {
     {"instance norm 8x64x56", 3, 0, 0, 0},
     {"l2 norm 4096x768", 2, 0, 0, 0},
     {"lrn 8x96x27", 2, 0, 0, 0},
+    {"ctc 128x32x64 20", 1, 0, 1, 63},
 };
 
 /* That of a row. */

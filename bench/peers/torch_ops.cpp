@@ -285,6 +285,17 @@ Once logistic(const Row &r, uint32_t grads) {
   return [=] { (out - label).mul_(factor); };
 }
 
+/* The last symbol is the blank, and all labels have the same length. */
+Once ctc(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0], label = r.in[1];
+  const std::vector<int64_t> steps(x.size(1), x.size(0));
+  const std::vector<int64_t> places(x.size(1), label.size(1));
+  const int64_t blank = x.size(2) - 1;
+  return [=] {
+    at::_ctc_loss(at::log_softmax(x, 2), label, steps, places, blank, false);
+  };
+}
+
 /* Along axis n[0]. */
 Once flip(const Row &r, uint32_t) {
   const at::Tensor x = r.in[0];
@@ -319,6 +330,7 @@ const std::map<std::string, Make> makers = {
     {"l2_norm", l2_norm},
     {"lrn", lrn},
     {"logistic", logistic},
+    {"ctc", ctc},
     {"flip", flip},
 };
 

@@ -22,6 +22,7 @@
 
 enum { NONE = -1, MOST_ARRAYS = 8, MOST_RESULTS = 32 };
 enum { MOST_ELEMENTS = 40000, FEWER = 6000 };
+enum { LABEL = 4 }; /* symbols of a label */
 
 /* An operator with parameters, and the rules for calls of it. */
 typedef struct subject {
@@ -108,6 +109,8 @@ static const subject subjects[] = {
      0},
     {"nn.make_loss", "normalization=batch grad_scale=3", 1, 1, 4, 1, NONE, 0},
     {"nn.kl_sparse_reg", "momentum=0.5", 1, 2, 2, 1, NONE, 0},
+    {"nn.ctc_loss", "", 2, 3, 3, 4, 1, 4},
+    {"nn.ctc_loss", "blank_label=last", 2, 3, 3, 4, 1, 3},
     {"nn.sequence_mask", "use_sequence_length=true value=2", 2, 2, 4, 4, 1, 5},
     {"nn.sequence_mask", "use_sequence_length=true axis=1", 2, 2, 4, 4, 1, 5},
     {"nn.sequence_last", "use_sequence_length=true", 2, 2, 4, 4, 1, 5},
@@ -204,6 +207,8 @@ static tn_code infer_outputs(question *q) {
     if (i > 0) q->in[i].ndim = -1;
     q->out[i] = q->aux[i] = (tn_sig){.ndim = -1};
   }
+  if (strcmp(q->subject->op, "nn.ctc_loss") == 0) /* nothing decides it */
+    q->in[1] = (tn_sig){q->in[1].dtype, 2, {-1, LABEL}};
   return tn_operator_infer(q->op, q->params, &io);
 }
 
