@@ -83,6 +83,11 @@ MAKERS = {
     "concat": lambda n: Node("Concat", axis=n[0]),
     "uniform": lambda n: Node("RandomUniform", shape=[n[0]]),
     "normal": lambda n: Node("RandomNormal", shape=[n[0]]),
+    "group_norm": lambda n: Node("GroupNormalization", num_groups=n[0],
+                                 epsilon=1e-5),
+    "instance_norm": lambda n: Node("InstanceNormalization", epsilon=1e-3),
+    "l2_norm": lambda n: Node("LpNormalization", axis=n[0]),
+    "lrn": lambda n: Node("LRN", size=n[0], alpha=1e-4, beta=0.75, bias=2.0),
 }
 
 

@@ -250,6 +250,92 @@ Once adam(const Row &r, uint32_t) {
   };
 }
 
+/* As users of this release compose it, and its gradient by hand. */
+Once rms_norm(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0], w = r.in[1];
+  if (grads == 0)
+    return [=] { x *at::rsqrt((x * x).mean({1}, true) + 1e-5) * w; };
+  const at::Tensor rstd = at::rsqrt((x * x).mean({1}, true) + 1e-5);
+  const at::Tensor head = at::rand_like(x);
+  return [=] {
+    const at::Tensor a = head * w, normal = x * rstd;
+    const at::Tensor by_x = (a - normal * (a * normal).mean({1}, true)) * rstd;
+    const at::Tensor by_w = (head * normal).sum({0});
+  };
+}
+
+/* n: the number of groups. */
+Once group_norm(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0], w = r.in[1], b = r.in[2];
+  const int64_t groups = r.c->n[0], n = x.size(0), c = x.size(1);
+  const int64_t area = x.numel() / (n * c);
+  if (grads == 0)
+    return [=] { at::native_group_norm(x, w, b, n, c, area, groups, 1e-5); };
+  const auto out = at::native_group_norm(x, w, b, n, c, area, groups, 1e-5);
+  const at::Tensor head = at::rand_like(x);
+  return [=] {
+    at::native_group_norm_backward(head, x, std::get<1>(out), std::get<2>(out),
+                                   w, n, c, area, groups, {true, true, true});
+  };
+}
+
+Once instance_norm(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0], w = r.in[1], b = r.in[2];
+  return [=] { at::instance_norm(x, w, b, {}, {}, true, 0.1, 1e-3, false); };
+}
+
+/* Along axis n[0]. */
+Once l2_norm(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { x / at::norm(x, 2, {axis}, true).clamp_min(1e-12); };
+}
+
+/* As torch.nn.functional.local_response_norm; n: channels of a window. Its
+ * gradient by hand, from the bases of the powers. */
+Once lrn(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0];
+  const int64_t n = r.c->n[0];
+  const auto sum_window = [=](const at::Tensor &from) {
+    const at::Tensor padded =
+        at::constant_pad_nd(from.unsqueeze(1), {0, 0, 0, 0, n / 2, n / 2}, 0);
+    return at::avg_pool3d(padded, {n, 1, 1}, {1, 1, 1}).squeeze(1);
+  };
+  if (grads == 0) return [=] { x / (sum_window(x * x) * 1e-4 + 2).pow(0.75); };
+  const at::Tensor base = sum_window(x * x) * 1e-4 + 2;
+  const at::Tensor head = at::rand_like(x);
+  return [=] {
+    const at::Tensor power = base.pow(-0.75);
+    head *power - 1.5e-4 * x *sum_window(head * x * power / base);
+  };
+}
+
+Once logistic(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0], label = r.in[1];
+  if (grads == 0) return [=] { at::sigmoid(x); };
+  const at::Tensor out = at::sigmoid(x);
+  const double factor = 1.0 / static_cast<double>(x.size(1));
+  return [=] { (out - label).mul_(factor); };
+}
+
+/* The last symbol is the blank, and all labels have the same length. */
+Once ctc(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0], label = r.in[1];
+  const std::vector<int64_t> steps(x.size(1), x.size(0));
+  const std::vector<int64_t> places(x.size(1), label.size(1));
+  const int64_t blank = x.size(2) - 1;
+  return [=] {
+    at::_ctc_loss(at::log_softmax(x, 2), label, steps, places, blank, false);
+  };
+}
+
+/* Along axis n[0]. */
+Once flip(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::flip(x, {axis}); };
+}
+
 const std::map<std::string, Make> makers = {
     {"convolution", convolution},
     {"max_pool", max_pool},
@@ -277,6 +363,14 @@ const std::map<std::string, Make> makers = {
     {"gamma", gamma},
     {"poisson", poisson},
     {"adam", adam},
+    {"rms_norm", rms_norm},
+    {"group_norm", group_norm},
+    {"instance_norm", instance_norm},
+    {"l2_norm", l2_norm},
+    {"lrn", lrn},
+    {"logistic", logistic},
+    {"ctc", ctc},
+    {"flip", flip},
 };
 
 void run_row(const ops_case &c) {

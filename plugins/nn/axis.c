@@ -56,6 +56,28 @@ int32_t nn_run_parallel(const tn_frame *call, int64_t n, int64_t cost,
   return call->host->parallel_for(call, n, grain, body, arg);
 }
 
+/* Arguments of a parallel loop that copies elements. */
+typedef struct copy_work {
+  char *to;
+  const char *from;
+  int64_t bytes; /* bytes of an element */
+} copy_work;
+
+/* Copies elements [begin, end). */
+static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
+  const copy_work *w = arg;
+  memcpy(w->to + begin * w->bytes, w->from + begin * w->bytes,
+         (size_t)((end - begin) * w->bytes));
+  return TN_OK;
+}
+
+int32_t nn_copy_input(const tn_frame *call, uint32_t in, uint32_t out) {
+  const tn_tensor *to = &call->out[out];
+  copy_work w = {to->data, call->in[in].data, tn_dtype_bytes(to->dtype)};
+  if (call->req[out] == TN_REQ_NULL || w.to == w.from) return TN_OK;
+  return nn_run_parallel(call, tn_tensor_size(to), 1, copy_slice, &w);
+}
+
 /* Returns the number of chunks of NN_CHUNK columns into which the lines of one
  * index of `outer` are divided. */
 static int64_t count_chunks(const nn_axis_shape *e) {

@@ -49,6 +49,10 @@ void nn_run_loop(const tn_kernel_mode *mode, const nn_loops *loops,
 int32_t nn_run_parallel(const tn_frame *call, int64_t n, int64_t cost,
                         tn_loop_body *body, void *arg);
 
+/* Copies input `in` to output `out`, which has the same type and shape, unless
+ * it is not requested or has the memory of the input. */
+int32_t nn_copy_input(const tn_frame *call, uint32_t in, uint32_t out);
+
 /* Largest number of interleaved lines in one piece. */
 enum { NN_CHUNK = 256 };
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * softmax.cu: softmax.yaml on CUDA devices.
+ * softmax.cu: softmax.yaml and softmax_activation.yaml on CUDA devices.
  */
 #include "softmax.cuh"
 
 #include "second.gen.h"
+#include "second.h"
 #include "softmax.gen.h"
+#include "softmax_activation.gen.h"
 
 enum { TO, HEAD, OUT, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_softmax_gradient_arrays;
@@ -108,6 +110,26 @@ int32_t nn_softmax_cuda(const tn_frame *call) {
 int32_t nn_log_softmax_cuda(const tn_frame *call) {
   const nn_log_softmax_params *p = nn_log_softmax_params_of(call);
   return nn_softmax_run_call(call, p->axis, p->temperature, 1);
+}
+
+/* Runs a forward or backward call of softmax_activation, which has the operands
+ * of softmax. */
+int32_t nn_softmax_activation_cuda(const tn_frame *call) {
+  const tn_tensor *out = &call->out[0];
+  const bool is_channel = nn_softmax_activation_params_of(call)->mode ==
+                          NN_SOFTMAX_ACTIVATION_MODE_CHANNEL;
+  const nn_softmax_view v = nn_softmax_make_view(
+      nn_find_lines(out, 1, is_channel ? 1 : out->ndim - 1), 1, 0);
+  if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
+  if (call->flags & TN_CALL_BACKWARD)
+    return nn_softmax_launch_gradient(call, v);
+  return nn_softmax_launch(call, v, tn_cuda_to(out, call->req[0]),
+                           tn_cuda_from(&call->in[NN_SOFTMAX_IN_DATA]));
+}
+
+int32_t nn_softmax_activation_grad_cuda(const tn_frame *call) {
+  const tn_frame own = nn_make_backward_call(call);
+  return nn_softmax_activation_cuda(&own);
 }
 
 /* Computes the gradient of the softmax in softmax_output: input 0 is the output

@@ -22,6 +22,7 @@
 
 enum { NONE = -1, MOST_ARRAYS = 8, MOST_RESULTS = 32 };
 enum { MOST_ELEMENTS = 40000, FEWER = 6000 };
+enum { LABEL = 4 }; /* symbols of a label */
 
 /* An operator with parameters, and the rules for calls of it. */
 typedef struct subject {
@@ -87,6 +88,34 @@ static const subject subjects[] = {
     {"nn.pooling", "global_pool=true pool_type=max", 1, 3, 5, 1, NONE, 0},
     {"nn.pooling", "global_pool=true pool_type=avg", 1, 3, 5, 1, NONE, 0},
     {"nn.pooling", "global_pool=true pool_type=sum", 1, 3, 5, 1, NONE, 0},
+    {"nn.rms_norm", "", 2, 1, 4, 1, NONE, 0},
+    {"nn.rms_norm", "axis=0 eps=0.1", 2, 2, 4, 1, NONE, 0},
+    {"nn.group_norm", "num_groups=1", 3, 2, 4, 1, NONE, 0},
+    {"nn.group_norm", "num_groups=2", 3, 2, 4, 2, NONE, 0},
+    {"nn.instance_norm", "", 3, 2, 4, 1, NONE, 0},
+    {"nn.l2_normalization", "", 1, 2, 4, 1, NONE, 0},
+    {"nn.l2_normalization", "mode=channel", 1, 2, 4, 1, NONE, 0},
+    {"nn.l2_normalization", "mode=spatial", 1, 3, 4, 1, NONE, 0},
+    {"nn.lrn", "nsize=5 alpha=2", 1, 2, 4, 1, NONE, 0},
+    {"nn.lrn", "nsize=3 beta=0.5 knorm=1", 1, 2, 4, 1, NONE, 0},
+    {"nn.softmax_activation", "", 1, 2, 4, 1, NONE, 0},
+    {"nn.softmax_activation", "mode=channel", 1, 2, 4, 1, NONE, 0},
+    {"nn.linear_regression_output", "grad_scale=2", 2, 1, 4, 1, NONE, 0},
+    {"nn.mae_regression_output", "", 2, 1, 4, 1, NONE, 0},
+    {"nn.logistic_regression_output", "", 2, 1, 4, 1, NONE, 0},
+    {"nn.svm_output", "margin=0.5", 2, 2, 3, 1, 1, 5},
+    {"nn.svm_output", "use_linear=true", 2, 2, 3, 1, 1, 5},
+    {"nn.make_loss", "normalization=valid valid_thresh=0.5", 1, 1, 4, 1, NONE,
+     0},
+    {"nn.make_loss", "normalization=batch grad_scale=3", 1, 1, 4, 1, NONE, 0},
+    {"nn.kl_sparse_reg", "momentum=0.5", 1, 2, 2, 1, NONE, 0},
+    {"nn.ctc_loss", "", 2, 3, 3, 4, 1, 4},
+    {"nn.ctc_loss", "blank_label=last", 2, 3, 3, 4, 1, 3},
+    {"nn.sequence_mask", "use_sequence_length=true value=2", 2, 2, 4, 4, 1, 5},
+    {"nn.sequence_mask", "use_sequence_length=true axis=1", 2, 2, 4, 4, 1, 5},
+    {"nn.sequence_last", "use_sequence_length=true", 2, 2, 4, 4, 1, 5},
+    {"nn.sequence_last", "axis=1", 1, 2, 4, 4, NONE, 0},
+    {"nn.sequence_reverse", "use_sequence_length=true", 2, 2, 4, 4, 1, 5},
     {"optim.sgd_update", "lr=0.5 wd=0.25", 2, 1, 3, 1, NONE, 0},
     {"optim.sgd_mom_update", "lr=0.5 momentum=0.5 clip_gradient=1", 2, 1, 3, 1,
      NONE, 0},
@@ -178,6 +207,8 @@ static tn_code infer_outputs(question *q) {
     if (i > 0) q->in[i].ndim = -1;
     q->out[i] = q->aux[i] = (tn_sig){.ndim = -1};
   }
+  if (strcmp(q->subject->op, "nn.ctc_loss") == 0) /* nothing decides it */
+    q->in[1] = (tn_sig){q->in[1].dtype, 2, {-1, LABEL}};
   return tn_operator_infer(q->op, q->params, &io);
 }
 
@@ -197,6 +228,17 @@ static tn_req draw_request(void) {
   return requests[draw(8) < 7 ? draw(2) : 2];
 }
 
+/* Draws a shape that the operator accepts: of some it wants an even number of
+ * channels. */
+static tn_code draw_shapes(const subject *s, question *q) {
+  tn_code rc = TN_SHAPE;
+  for (int tries = 0; tries < 50 && rc == TN_SHAPE; ++tries) {
+    draw_shape(s, &q->in[0]);
+    rc = infer(q);
+  }
+  return rc;
+}
+
 static tn_code draw_question(tn_runtime *rt, const subject *s, question *q) {
   tn_dtype vars[MOST_ARRAYS];
   *q = (question){.subject = s};
@@ -208,13 +250,14 @@ static tn_code draw_question(tn_runtime *rt, const subject *s, question *q) {
     vars[i] = draw_type(q->desc->dtype_vars[i]->allowed);
   for (int i = 0; i < s->n_in; ++i)
     q->in[i].dtype = vars[q->desc->inputs[i]->dtype_var];
-  draw_shape(s, &q->in[0]);
+  rc = draw_shapes(s, q);
+  if (rc != TN_OK) return rc;
   for (uint32_t i = 0; i < MOST_ARRAYS; ++i) q->req[i] = draw_request();
   for (uint32_t i = 0; i < MOST_ARRAYS; ++i) q->back[i] = draw_request();
   q->req[0] = draw(4) ? TN_REQ_WRITE : TN_REQ_ADD;
   q->flags = draw(2) ? TN_CALL_TRAIN : 0;
   q->seed = (uint64_t)draw(1u << 30);
-  return infer(q);
+  return TN_OK;
 }
 
 /* ----------------------------------------------------------------- one side */
@@ -302,16 +345,22 @@ static tn_code fill(const side *s, const tn_sig *sig, int below, int low,
   return rc;
 }
 
-/* Inputs, followed by states, which are not negative. Only embeddings do not
- * accept -1. */
+/* The least of an input's whole numbers: the class -1 is none, rows of
+ * embeddings begin at 0, and lengths of sequences at 1. */
+static int find_least(const subject *u) {
+  if (strncmp(u->op, "nn.sequence_", 12) == 0) return 1;
+  return u->whole == 0 ? 0 : -1;
+}
+
+/* Inputs, followed by states, which are not negative. */
 static tn_code fill_inputs(side *s) {
   const question *q = s->q;
   const subject *u = q->subject;
   tn_code rc = TN_OK;
   state = q->seed;
   for (int i = 0; i < u->n_in && !rc; ++i)
-    rc = fill(s, &q->in[i], i == u->whole ? u->below : 0,
-              u->whole == 0 ? 0 : -1, &s->in[i]);
+    rc = fill(s, &q->in[i], i == u->whole ? u->below : 0, find_least(u),
+              &s->in[i]);
   for (uint32_t i = 0; i < q->desc->n_aux && !rc; ++i)
     rc = fill(s, &q->aux[i], 3, 0, &s->in[(uint32_t)u->n_in + i]);
   return rc;

@@ -73,6 +73,13 @@ static const second_case cases[] = {
      2,
      1,
      {{3, {3, 2, 3}}, {1, {2}}, {1, {2}}}},
+    {"nn.rms_norm", "", 2, 3, 0, 0, {{2, {3, 4}}, {1, {4}}}},
+    {"nn.rms_norm", "axis=1 eps=0.1", 2, 3, 0, 0, {{3, {2, 3, 2}}, {1, {3}}}},
+    {"nn.l2_normalization", "eps=0.1", 1, 1, 0, 0, {{3, {2, 3, 2}}}},
+    {"nn.l2_normalization", "mode=channel", 1, 1, 0, 0, {{3, {2, 3, 2}}}},
+    {"nn.l2_normalization", "mode=spatial", 1, 1, 0, 0, {{3, {2, 2, 3}}}},
+    {"nn.softmax_activation", "", 1, 1, 0, 0, {{3, {2, 3, 2}}}},
+    {"nn.softmax_activation", "mode=channel", 1, 1, 0, 0, {{3, {2, 3, 2}}}},
     {"nn.pooling",
      "kernel=(2,2) pool_type=max",
      1,
@@ -498,6 +505,72 @@ Test(second, products_of_the_others_are_within_reach_of_a_device) {
 }
 
 /* ------------------------------------------------------------- closed forms */
+
+/* Losses whose gradients do not read that of the output, and the derivative of
+ * the gradient of an element by that element. */
+typedef struct loss_case {
+  second_case call;
+  double (*slope)(double x);
+} loss_case;
+
+static double half(double x) {
+  (void)x;
+  return 0.5; /* grad_scale 2, four elements of an example */
+}
+
+static double none(double x) {
+  (void)x;
+  return 0;
+}
+
+static double half_bell(double x) {
+  const double p = 1 / (1 + exp(-x));
+  return 0.5 * p * (1 - p);
+}
+
+static const loss_case losses[] = {
+    {{"nn.linear_regression_output",
+      "grad_scale=2",
+      2,
+      1,
+      0,
+      0,
+      {{2, {3, 4}}, {2, {3, 4}}}},
+     half},
+    {{"nn.mae_regression_output", "", 2, 1, 0, 0, {{2, {3, 4}}, {2, {3, 4}}}},
+     none},
+    {{"nn.logistic_regression_output",
+      "grad_scale=2",
+      2,
+      1,
+      0,
+      0,
+      {{2, {3, 4}}, {2, {3, 4}}}},
+     half_bell},
+    {{"nn.make_loss", "normalization=valid", 1, 1, 0, 0, {{2, {3, 4}}}}, none}};
+
+static void check_loss(const loss_case *c, const char *place) {
+  const host_shape *shape = &c->call.shapes[0];
+  double *x = values_of(shape, 1, false), *w = values_of(shape, 20, false);
+  results have;
+  by_tape(&c->call, place, &have);
+  cr_assert_eq(have.n[0], size_of(shape));
+  for (int64_t i = 0; i < have.n[0]; ++i) {
+    const double want = w[i] * c->slope(x[i]);
+    cr_assert(fabs(have.v[0][i] - want) <= 1e-12, "%s: %.12g, not %.12g",
+              c->call.op, have.v[0][i], want);
+    cr_assert(fabs(have.v[1][i]) <= 0, "%s", c->call.op);
+  }
+  results_free(&have);
+  free(x), free(w);
+}
+
+Test(second, those_of_losses_are_closed_forms) {
+  const char *place = getenv("SECOND_PLACE"), *files = getenv("SECOND_FILES");
+  if (place != NULL && files != NULL) load_all(files);
+  for (size_t i = 0; i < sizeof losses / sizeof *losses; ++i)
+    check_loss(&losses[i], files == NULL ? NULL : place);
+}
 
 /* Of p = softmax(x) and the gradient p - e of the loss, the sum with weights w
  * has the gradient p_i (w_i - sum of p w). */
