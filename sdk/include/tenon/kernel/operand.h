@@ -4,10 +4,10 @@
  * types and layouts that its manifest declares; these functions find out where
  * the code and the manifest differ, before memory is read as another type.
  *
- *     tn_dense x = {.dtype = TN_F32, .ndim = 2, .shape = {-1, 64}};
- *     const int32_t code = tn_dense_open(call, &call->in[0], &x);
- *     if (code != TN_OK) return code;
- *     const float *row = (const float *)x.data;
+ *   tn_dense x = {.dtype = TN_F32, .ndim = 2, .shape = {-1, 64}};
+ *   const int32_t code = tn_dense_open(call, &call->in[0], &x);
+ *   if (code != TN_OK) return code;
+ *   const float *row = (const float *)x.data;
  */
 #ifndef TENON_KERNEL_OPERAND_H_
 #define TENON_KERNEL_OPERAND_H_
