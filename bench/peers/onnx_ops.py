@@ -78,6 +78,8 @@ MAKERS = {
     "transpose": lambda n: Node("Transpose", perm=[1, 0]),
     "channels_last": lambda n: Node("Transpose", perm=[0, 2, 3, 1]),
     "concat": lambda n: Node("Concat", axis=n[0]),
+    "scatter_add": lambda n: Node("ScatterElements", axis=0, reduction="add"),
+    "index_add": lambda n: Node("ScatterND", reduction="add"),
     "uniform": lambda n: Node("RandomUniform", shape=[n[0]]),
     "normal": lambda n: Node("RandomNormal", shape=[n[0]]),
 }
