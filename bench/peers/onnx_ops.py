@@ -75,6 +75,8 @@ MAKERS = {
     "amax": reduction("ReduceMax"),
     "argmax": lambda n: Node("ArgMax", axis=n[0], keepdims=0),
     "matmul": lambda n: Node("MatMul"),
+    "einsum_scores": lambda n: Node("Einsum", equation="bhqd,bhkd->bhqk"),
+    "einsum_turned": lambda n: Node("Einsum", equation="bji,jbk->kbi"),
     "transpose": lambda n: Node("Transpose", perm=[1, 0]),
     "channels_last": lambda n: Node("Transpose", perm=[0, 2, 3, 1]),
     "concat": lambda n: Node("Concat", axis=n[0]),

@@ -174,6 +174,16 @@ Once matmul(const Row &r, uint32_t) {
   return [=] { at::matmul(a, b); };
 }
 
+Once einsum_scores(const Row &r, uint32_t) {
+  const std::vector<at::Tensor> in = r.in;
+  return [=] { at::einsum("bhqd,bhkd->bhqk", in); };
+}
+
+Once einsum_turned(const Row &r, uint32_t) {
+  const std::vector<at::Tensor> in = r.in;
+  return [=] { at::einsum("bji,jbk->kbi", in).contiguous(); };
+}
+
 /* Into memory that is there, as ours. */
 Once transpose(const Row &r, uint32_t) {
   const at::Tensor from = r.in[0].transpose(r.c->n[0], r.c->n[1]);
@@ -258,6 +268,8 @@ const std::map<std::string, Make> makers = {
     {"amax", amax},
     {"argmax", argmax},
     {"matmul", matmul},
+    {"einsum_scores", einsum_scores},
+    {"einsum_turned", einsum_turned},
     {"transpose", transpose},
     {"channels_last", channels_last},
     {"concat", concat},

@@ -627,6 +627,30 @@ Test(arrays, have_slices_at_tuples) {
   try_all(make_tuples);
 }
 
+/* Products of pairs, of any kinds of dimensions. */
+static void make_einsum(trial *t) {
+  static const char *const texts[] = {"ijk,kjl->lij", "ijk,kjl->il",
+                                      "ijk,ikj->jk"};
+  const int64_t which = draw(t, 0, 3);
+  const int64_t n[] = {draw(t, 1, 20), draw(t, 1, 30), draw(t, 1, 20)};
+  t->op = "tensor.einsum";
+  t->n_in = 2;
+  t->slopes = 3;
+  t->in[0] = (operand){.ndim = 3,
+                       .dims = {n[0], n[1], n[2]},
+                       .dtype = draw(t, 0, 2) ? TN_F64 : TN_F32,
+                       .layout = (layout)draw(t, 0, N_LAYOUTS)};
+  t->in[1] = t->in[0];
+  t->in[1].dims[0] = which == 2 ? n[0] : n[2];
+  t->in[1].dims[1] = which == 2 ? n[2] : n[1];
+  t->in[1].dims[2] = which == 2 ? n[1] : draw(t, 1, 9);
+  say(t, "equation=%s", texts[which]);
+}
+
+Test(arrays, are_summed_products) {
+  try_all(make_einsum);
+}
+
 static void make_one_hot(trial *t) {
   t->op = "tensor.one_hot";
   t->in[0] = draw_operand(t, draw(t, 0, 2) ? TN_I32 : TN_F64, PLACES);
