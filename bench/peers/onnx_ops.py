@@ -77,6 +77,7 @@ MAKERS = {
     "matmul": lambda n: Node("MatMul"),
     "einsum_scores": lambda n: Node("Einsum", equation="bhqd,bhkd->bhqk"),
     "einsum_turned": lambda n: Node("Einsum", equation="bji,jbk->kbi"),
+    "dft": lambda n: Node("DFT"),
     "transpose": lambda n: Node("Transpose", perm=[1, 0]),
     "channels_last": lambda n: Node("Transpose", perm=[0, 2, 3, 1]),
     "concat": lambda n: Node("Concat", axis=n[0]),

@@ -184,6 +184,13 @@ Once einsum_turned(const Row &r, uint32_t) {
   return [=] { at::einsum("bji,jbk->kbi", in).contiguous(); };
 }
 
+/* Of pairs, along axis n[0]. */
+Once dft(const Row &r, uint32_t) {
+  const at::Tensor x = at::view_as_complex(r.in[0]);
+  const int64_t axis = r.c->n[0];
+  return [=] { at::fft_fft(x, c10::nullopt, axis); };
+}
+
 /* Into memory that is there, as ours. */
 Once transpose(const Row &r, uint32_t) {
   const at::Tensor from = r.in[0].transpose(r.c->n[0], r.c->n[1]);
@@ -270,6 +277,7 @@ const std::map<std::string, Make> makers = {
     {"matmul", matmul},
     {"einsum_scores", einsum_scores},
     {"einsum_turned", einsum_turned},
+    {"dft", dft},
     {"transpose", transpose},
     {"channels_last", channels_last},
     {"concat", concat},

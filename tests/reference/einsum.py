@@ -18,7 +18,7 @@ OPERANDS = 4
 
 
 def draw(*shape):
-    """Few small numbers, whose sums of products are exact in f16."""
+    """Few small numbers: sums of their products are exact in f16."""
     return RANDOM.integers(-2, 3, size=shape) / 2
 
 
