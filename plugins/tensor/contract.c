@@ -84,39 +84,43 @@ static void append_dims(tensor_view *view, const tensor_contraction *c,
     tensor_view_insert(view, view->tensor.ndim, c->length[i], step[i]);
 }
 
-/* Copies an operand into dense matrices at *room, which moves on. */
-static int32_t copy_matrix(const tn_frame *call, const tensor_contraction *c,
-                           const tn_tensor *operand, const int *kinds,
-                           matrix *m, char **room) {
-  const int is_b = kinds[0] == TENSOR_SUMMED;
-  const int64_t *step = is_b ? c->step_b : c->step_a;
+/* The copies of a call: `room` is the free part of its workspace. */
+typedef struct copies {
+  const tn_frame *call;
+  const tensor_contraction *c;
+  char *room;
+} copies;
+
+/* Finds the matrices of an operand, and copies it if they are not there. */
+static int32_t open_matrix(copies *x, const tn_tensor *operand, int rows,
+                           int columns, matrix *m) {
+  const tensor_contraction *c = x->c;
+  const int64_t *step = rows == TENSOR_SUMMED ? c->step_b : c->step_a;
   tensor_view from = {.tensor = *operand}, to;
   from.tensor.ndim = 0;
   from.tensor.shape = from.shape;
   from.tensor.strides = from.strides;
+  *m = find_matrix(c, step, rows, columns);
   m->data = operand->data;
   if (!m->is_copied) return TN_OK;
   append_dims(&from, c, step, TENSOR_BATCH);
-  append_dims(&from, c, step, kinds[0]);
-  append_dims(&from, c, step, kinds[1]);
+  append_dims(&from, c, step, rows);
+  append_dims(&from, c, step, columns);
   tensor_view_shaped(&to, operand, from.tensor.ndim, from.shape);
-  m->data = to.tensor.data = *room;
-  *room +=
-      count_copy_bytes(c, kinds[0], kinds[1], tn_dtype_bytes(operand->dtype));
-  return tensor_copy(call, &to.tensor, &from.tensor);
+  m->data = to.tensor.data = x->room;
+  x->room += count_copy_bytes(c, rows, columns, tn_dtype_bytes(operand->dtype));
+  return tensor_copy(x->call, &to.tensor, &from.tensor);
 }
 
 static int32_t multiply_matrices(const tn_frame *call,
                                  const tensor_contraction *c,
                                  const tensor_factors *f) {
-  static const int kinds_a[] = {TENSOR_LEFT, TENSOR_SUMMED},
-                   kinds_b[] = {TENSOR_SUMMED, TENSOR_RIGHT};
   const int64_t m = count_kind(c, TENSOR_LEFT), n = count_kind(c, TENSOR_RIGHT);
-  matrix a = find_matrix(c, c->step_a, TENSOR_LEFT, TENSOR_SUMMED);
-  matrix b = find_matrix(c, c->step_b, TENSOR_SUMMED, TENSOR_RIGHT);
-  char *room = (char *)f->room;
-  int32_t code = copy_matrix(call, c, f->a, kinds_a, &a, &room);
-  if (code == TN_OK) code = copy_matrix(call, c, f->b, kinds_b, &b, &room);
+  copies x = {call, c, (char *)f->room};
+  matrix a, b;
+  int32_t code = open_matrix(&x, f->a, TENSOR_LEFT, TENSOR_SUMMED, &a);
+  if (code == TN_OK)
+    code = open_matrix(&x, f->b, TENSOR_SUMMED, TENSOR_RIGHT, &b);
   if (code != TN_OK) return code;
   const tensor_products p = {
       .call = call,

@@ -16,16 +16,22 @@ struct tensor_contracted {
   int64_t n_terms; /* of a sum */
 };
 
+/* Positions in both operands. */
+struct tensor_pair_at {
+  int64_t a, b;
+};
+
 /* Adds the positions of number i of the dimensions [begin, end). */
-__device__ __forceinline__ void tensor_add_positions(
-    const tensor_contraction &c, int64_t i, int64_t begin, int64_t end,
-    int64_t *a, int64_t *b) {
+__device__ __forceinline__ tensor_pair_at
+tensor_add_positions(const tensor_contraction &c, tensor_pair_at at, int64_t i,
+                     int64_t begin, int64_t end) {
   for (int64_t d = end - 1; d >= begin; --d) {
     const int64_t place = i % c.length[d];
     i /= c.length[d];
-    *a += place * c.step_a[d];
-    *b += place * c.step_b[d];
+    at.a += place * c.step_a[d];
+    at.b += place * c.step_b[d];
   }
+  return at;
 }
 
 __device__ __forceinline__ double tensor_add_product(double sum, double a,
@@ -44,14 +50,14 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   const int64_t kept = v.c.first[TENSOR_SUMMED];
   for (int64_t i = tensor_first<int64_t>(); i < v.size;
        i += tensor_stride<int64_t>()) {
-    int64_t left = 0, right = 0;
+    const tensor_pair_at none = {0, 0};
+    const tensor_pair_at first = tensor_add_positions(v.c, none, i, 0, kept);
     C sum = 0;
-    tensor_add_positions(v.c, i, 0, kept, &left, &right);
     for (int64_t k = 0; k < v.n_terms; ++k) {
-      int64_t x = left, y = right;
-      tensor_add_positions(v.c, k, kept, v.c.n, &x, &y);
-      sum = tensor_add_product(sum, tn_cuda_read<C>(a.at[LEFT], x),
-                               tn_cuda_read<C>(a.at[RIGHT], y));
+      const tensor_pair_at at =
+          tensor_add_positions(v.c, first, k, kept, v.c.n);
+      sum = tensor_add_product(sum, tn_cuda_read<C>(a.at[LEFT], at.a),
+                               tn_cuda_read<C>(a.at[RIGHT], at.b));
     }
     tn_cuda_write(a.at[OUT], i, sum);
   }

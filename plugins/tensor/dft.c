@@ -319,8 +319,12 @@ MOVE_LANE(f64, double)
 static tensor_fourier_lines find_arrays(const task *t, int64_t slice) {
   char *at = (char *)t->call->ws[0] + slice * t->d.bytes;
   const int64_t next = t->d.bytes / ARRAYS;
-  return (tensor_fourier_lines){at, at + next, at + 2 * next, at + 3 * next,
-                                t->d.lanes};
+  return (tensor_fourier_lines){at,
+                                at + next,
+                                at + 2 * next,
+                                at + 3 * next,
+                                t->d.lanes,
+                                tn_kernel_level(t->call)};
 }
 
 static lane find_lane(const task *t, void *array, int64_t number) {

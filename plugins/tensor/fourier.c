@@ -21,18 +21,54 @@ static void exchange_arrays(tensor_fourier_lines *l) {
 
 #define FOURIER_T float
 #define FOURIER_NAME(x) x##_f32
+#define FOURIER_TARGET
+#define FOURIER_FILLS
 #include "fourier_loops.h"
 
 #define FOURIER_T double
 #define FOURIER_NAME(x) x##_f64
+#define FOURIER_TARGET
+#define FOURIER_FILLS
 #include "fourier_loops.h"
+
+#if defined(TN_KERNEL_AVX2)
+#define FOURIER_T float
+#define FOURIER_NAME(x) x##_f32_avx2
+#define FOURIER_TARGET TN_KERNEL_AVX2
+#include "fourier_loops.h"
+
+#define FOURIER_T double
+#define FOURIER_NAME(x) x##_f64_avx2
+#define FOURIER_TARGET TN_KERNEL_AVX2
+#include "fourier_loops.h"
+
+#define FOURIER_T float
+#define FOURIER_NAME(x) x##_f32_avx512
+#define FOURIER_TARGET TN_KERNEL_AVX512
+#include "fourier_loops.h"
+
+#define FOURIER_T double
+#define FOURIER_NAME(x) x##_f64_avx512
+#define FOURIER_TARGET TN_KERNEL_AVX512
+#include "fourier_loops.h"
+#define LEVELS(name) name, name##_avx2, name##_avx512
+#else
+#define LEVELS(name) name
+#endif
+
+typedef void run_fn(const tensor_fourier *plan, tensor_fourier_lines *lines);
 
 void tensor_fourier_run(const tensor_fourier *plan,
                         tensor_fourier_lines *lines) {
-  if (plan->is_chirp)
-    (plan->dtype == TN_F32 ? run_chirp_f32 : run_chirp_f64)(plan, lines);
-  else
-    (plan->dtype == TN_F32 ? run_passes_f32 : run_passes_f64)(plan, lines);
+  static run_fn *const passes[] = {LEVELS(run_passes_f32)},
+                       *const wide_passes[] = {LEVELS(run_passes_f64)},
+                       *const chirps[] = {LEVELS(run_chirp_f32)},
+                       *const wide_chirps[] = {LEVELS(run_chirp_f64)};
+  const int single = plan->dtype == TN_F32;
+  run_fn *const *run = plan->is_chirp ? single ? chirps : wide_chirps
+                       : single       ? passes
+                                      : wide_passes;
+  run[lines->level](plan, lines);
 }
 
 /* Divides n by all factors that have a pass; returns the rest. */
@@ -77,8 +113,8 @@ static int fill_chirp(tensor_fourier *plan) {
   const size_t bytes = (size_t)(plan->size * tn_dtype_bytes(plan->dtype));
   char *room = malloc(4 * bytes);
   if (room == NULL) return 0;
-  tensor_fourier_lines lines = {room, room + bytes, room + 2 * bytes,
-                                room + 3 * bytes, 1};
+  tensor_fourier_lines lines = {
+      room, room + bytes, room + 2 * bytes, room + 3 * bytes, 1, 0};
   if (plan->dtype == TN_F32)
     fill_chirp_f32(plan, &lines);
   else

@@ -32,6 +32,7 @@ typedef struct tensor_fourier_lines {
   void *other_real;
   void *other_imaginary;
   int64_t lanes;
+  uint32_t level; /* of instructions (tn_kernel_level) */
 } tensor_fourier_lines;
 
 /* Creates a plan for f32 or f64. The caller destroys *out. [worker] */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fourier_loops.h: the passes of a transform for one type (FOURIER_T), with
- * names by FOURIER_NAME. fourier.c includes it for each type.
+ * names by FOURIER_NAME and instructions of FOURIER_TARGET. fourier.c includes
+ * it for each of them; with FOURIER_FILLS it has the functions that fill
+ * tables.
  *
  * A pass (Stockham) has a length n, a factor r of it, and s adjacent elements
  * for each place: x[p + n/r * j] for all j become the places r * p + k of y.
@@ -21,14 +23,15 @@ typedef struct FOURIER_NAME(root) {
   FOURIER_T c, s;
 } FOURIER_NAME(root);
 
-static inline FOURIER_NAME(root)
+FOURIER_TARGET static inline FOURIER_NAME(root)
     FOURIER_NAME(get_root)(const tensor_fourier *plan, int64_t k) {
   const FOURIER_NAME(root) w = {((const FOURIER_T *)plan->cosine)[k],
                                 -((const FOURIER_T *)plan->sine)[k]};
   return w;
 }
 
-static void FOURIER_NAME(run_pass_2)(const FOURIER_NAME(pass) * t) {
+FOURIER_TARGET static void FOURIER_NAME(run_pass_2)(const FOURIER_NAME(pass) *
+                                                    t) {
   const int64_t m = t->n / 2, s = t->s;
   for (int64_t p = 0; p < m; ++p) {
     const FOURIER_NAME(root) w = FOURIER_NAME(get_root)(t->plan, p * t->unit);
@@ -46,7 +49,8 @@ static void FOURIER_NAME(run_pass_2)(const FOURIER_NAME(pass) * t) {
   }
 }
 
-static void FOURIER_NAME(run_pass_4)(const FOURIER_NAME(pass) * t) {
+FOURIER_TARGET static void FOURIER_NAME(run_pass_4)(const FOURIER_NAME(pass) *
+                                                    t) {
   const int64_t m = t->n / 4, s = t->s;
   for (int64_t p = 0; p < m; ++p) {
     const FOURIER_NAME(root) u = FOURIER_NAME(get_root)(t->plan, p * t->unit);
@@ -80,7 +84,8 @@ static void FOURIER_NAME(run_pass_4)(const FOURIER_NAME(pass) * t) {
 }
 
 /* Any factor: a sum of r products for each of r results. */
-static void FOURIER_NAME(run_pass_any)(const FOURIER_NAME(pass) * t) {
+FOURIER_TARGET static void FOURIER_NAME(run_pass_any)(const FOURIER_NAME(pass) *
+                                                      t) {
   const int64_t m = t->n / t->r, s = t->s, size = t->plan->size;
   for (int64_t p = 0; p < m; ++p)
     for (int64_t k = 0; k < t->r; ++k) {
@@ -103,8 +108,8 @@ static void FOURIER_NAME(run_pass_any)(const FOURIER_NAME(pass) * t) {
 }
 
 /* All passes over lines of `size` elements. */
-static void FOURIER_NAME(run_passes)(const tensor_fourier *plan,
-                                     tensor_fourier_lines *l) {
+FOURIER_TARGET static void FOURIER_NAME(run_passes)(const tensor_fourier *plan,
+                                                    tensor_fourier_lines *l) {
   FOURIER_NAME(pass)
   t = {.plan = plan, .n = plan->size, .s = l->lanes, .unit = 1};
   for (int32_t i = 0; i < plan->n_factors; ++i) {
@@ -128,9 +133,11 @@ static void FOURIER_NAME(run_passes)(const tensor_fourier *plan,
 
 /* Multiplies elements [0, n) of each line by (c, s), or by its conjugate, and
  * conjugates the product if requested. */
-static void FOURIER_NAME(multiply_line)(tensor_fourier_lines *l, int64_t n,
-                                        const FOURIER_T *c, const FOURIER_T *s,
-                                        int conjugates) {
+FOURIER_TARGET static void FOURIER_NAME(multiply_line)(tensor_fourier_lines *l,
+                                                       int64_t n,
+                                                       const FOURIER_T *c,
+                                                       const FOURIER_T *s,
+                                                       int conjugates) {
   const FOURIER_T sign = conjugates ? -1 : 1;
   for (int64_t k = 0; k < n; ++k) {
     FOURIER_T *re = (FOURIER_T *)l->real + k * l->lanes;
@@ -146,8 +153,8 @@ static void FOURIER_NAME(multiply_line)(tensor_fourier_lines *l, int64_t n,
 /* The transform as a convolution with a chirp: products with it before and
  * after, and between them a transform, a product and a transform back. The
  * latter is a transform of conjugates. */
-static void FOURIER_NAME(run_chirp)(const tensor_fourier *plan,
-                                    tensor_fourier_lines *l) {
+FOURIER_TARGET static void FOURIER_NAME(run_chirp)(const tensor_fourier *plan,
+                                                   tensor_fourier_lines *l) {
   const FOURIER_T *c = (const FOURIER_T *)plan->chirp_cosine;
   const FOURIER_T *s = (const FOURIER_T *)plan->chirp_sine;
   const int64_t rest = (plan->size - plan->length) * l->lanes;
@@ -166,7 +173,8 @@ static void FOURIER_NAME(run_chirp)(const tensor_fourier *plan,
   FOURIER_NAME(multiply_line)(l, plan->length, c, s, 0);
 }
 
-static void FOURIER_NAME(fill_tables)(tensor_fourier *plan) {
+#ifdef FOURIER_FILLS
+FOURIER_TARGET static void FOURIER_NAME(fill_tables)(tensor_fourier *plan) {
   const double turn = 6.283185307179586476925286766559 / (double)plan->size;
   for (int64_t i = 0; i < plan->size; ++i) {
     ((FOURIER_T *)plan->cosine)[i] = (FOURIER_T)cos(turn * (double)i);
@@ -176,8 +184,8 @@ static void FOURIER_NAME(fill_tables)(tensor_fourier *plan) {
 
 /* The chirp exp(-pi i k^2 / length), and the transform of its conjugate, around
  * the end of the lines, divided by their size. */
-static void FOURIER_NAME(fill_chirp)(tensor_fourier *plan,
-                                     tensor_fourier_lines *l) {
+FOURIER_TARGET static void FOURIER_NAME(fill_chirp)(tensor_fourier *plan,
+                                                    tensor_fourier_lines *l) {
   const double turn = 3.1415926535897932384626433832795 / (double)plan->length;
   FOURIER_T *re = (FOURIER_T *)l->real, *im = (FOURIER_T *)l->imaginary;
   int64_t square = 0; /* of k, modulo twice the length */
@@ -196,6 +204,9 @@ static void FOURIER_NAME(fill_chirp)(tensor_fourier *plan,
   memcpy(plan->kernel_real, l->real, (size_t)plan->size * sizeof *re);
   memcpy(plan->kernel_imaginary, l->imaginary, (size_t)plan->size * sizeof *re);
 }
+#endif
 
 #undef FOURIER_T
 #undef FOURIER_NAME
+#undef FOURIER_TARGET
+#undef FOURIER_FILLS

@@ -77,6 +77,25 @@ typedef struct tensor_scatter_gradient {
 int32_t tensor_scatter_backward(const tensor_scatter_gradient *g);
 uint64_t tensor_scatter_backward_bytes(const tensor_scatter *s);
 
+/* The operands of the gradient of that gradient. A weight is the gradient of
+ * the gradient of an operand. */
+typedef struct tensor_scatter_second {
+  const tensor_scatter *s; /* as above */
+  const tn_tensor *data;
+  const tn_tensor *head; /* the gradient of the result */
+  const tn_tensor *data_weight;
+  const tn_tensor *slice_weight;
+  const tn_tensor *head_gradient; /* results; NULL if not requested */
+  const tn_tensor *data_gradient;
+  const tn_tensor *slice_gradient;
+} tensor_scatter_second;
+
+/* By the head it is the sum of the weights times the gradients for a head of 1;
+ * by a factor the sum, over the other factors, of their weights times the
+ * product of all factors but these two. [worker] */
+int32_t tensor_scatter_second_backward(const tensor_scatter_second *g);
+uint64_t tensor_scatter_second_bytes(const tensor_scatter *s);
+
 #ifdef __cplusplus
 }
 #endif

@@ -92,6 +92,30 @@ int32_t tensor_scatter_nd_reduce_infer(const tn_frame *call) {
   return infer_with_data(call, &f);
 }
 
+/* The operands of a gradient: out_head, data, indices, updates, out. */
+static int32_t infer_gradient(const tn_frame *call, const scatter_form *f) {
+  const tensor_operand operands[TENSOR_N_ROLES] = {
+      make_input(call, 1 + DATA, "data"),
+      make_input(call, 1 + INDICES, "indices"),
+      make_input(call, 1 + UPDATES, "updates")};
+  const tensor_tuples form = {f->axis, 0};
+  return f->is_tuples ? tensor_infer_tuples(call, &form, operands)
+                      : tensor_infer_elements(call, f->axis, operands);
+}
+
+int32_t tensor_scatter_reduce_grad_infer(const tn_frame *call) {
+  const scatter_form f = {.axis =
+                              tensor_scatter_reduce_grad_params_of(call)->axis};
+  return infer_gradient(call, &f);
+}
+
+int32_t tensor_scatter_nd_reduce_grad_infer(const tn_frame *call) {
+  const scatter_form f = {
+      .is_tuples = 1,
+      .axis = tensor_scatter_nd_reduce_grad_params_of(call)->index_axis};
+  return infer_gradient(call, &f);
+}
+
 int32_t tensor_scatter_nd_infer(const tn_frame *call) {
   const tensor_scatter_nd_params *p = tensor_scatter_nd_params_of(call);
   const tensor_tuples form = {p->index_axis, 0};
@@ -186,6 +210,61 @@ static int32_t run_backward(const tn_frame *call, const scatter_form *f) {
              : code;
 }
 
+/* ---------------------------------------------------- gradient of a gradient
+ */
+
+/* The operands of the gradient of scatter_reduce_grad: in = [gradients of
+ * data_slope, indices_slope and updates_slope, out_head, data, indices,
+ * updates, out, ...]; out = [gradients of out_head, data, indices, updates,
+ * out] */
+enum { DATA_WEIGHT, INDICES_WEIGHT, UPDATES_WEIGHT, HEAD, FIRST_INPUT };
+enum { OF_HEAD, OF_DATA, OF_INDICES, OF_UPDATES, OF_OUT };
+
+static int32_t run_second(const tn_frame *call, const scatter_form *f) {
+  const tn_tensor *inputs = call->in + FIRST_INPUT;
+  tensor_scatter s;
+  int32_t code = TN_OK;
+  if (call->req[OF_INDICES] != TN_REQ_NULL)
+    code = tensor_fill_zeros(call, &call->out[OF_INDICES]);
+  if (code == TN_OK && call->req[OF_OUT] != TN_REQ_NULL)
+    code = tensor_fill_zeros(call, &call->out[OF_OUT]);
+  if (code == TN_OK)
+    code = init_scatter(call, f, inputs, &inputs[N_INPUTS], &s);
+  if (code == TN_OK) code = tensor_scatter_check(&s);
+  if (code != TN_OK) return code;
+  const tensor_scatter_second g = {
+      .s = &s,
+      .data = &inputs[DATA],
+      .head = &call->in[HEAD],
+      .data_weight = &call->in[DATA_WEIGHT],
+      .slice_weight = &call->in[UPDATES_WEIGHT],
+      .head_gradient = find_requested(call, OF_HEAD),
+      .data_gradient = find_requested(call, OF_DATA),
+      .slice_gradient = find_requested(call, OF_UPDATES)};
+  return tensor_scatter_second_backward(&g);
+}
+
+/* Runs the gradient of scatter_reduce as an operator. */
+static int32_t run_as_operator(const tn_frame *call, const scatter_form *f) {
+  tn_frame frame = *call;
+  frame.flags |= TN_CALL_BACKWARD;
+  return run_backward(&frame, f);
+}
+
+static int32_t count_second_bytes(const tn_frame *call, const scatter_form *f,
+                                  uint64_t *bytes) {
+  const int is_backward = (call->flags & TN_CALL_BACKWARD) != 0;
+  const tn_tensor *inputs = call->in + (is_backward ? FIRST_INPUT : 1);
+  tensor_scatter s;
+  *bytes = 0;
+  if (inputs[INDICES].ndim < 0 || inputs[N_INPUTS].ndim < 0) return TN_OK;
+  const int32_t code = init_scatter(call, f, inputs, &inputs[N_INPUTS], &s);
+  if (code == TN_OK)
+    *bytes = is_backward ? tensor_scatter_second_bytes(&s)
+                         : tensor_scatter_backward_bytes(&s);
+  return code;
+}
+
 /* --------------------------------------------------------------- workspace */
 
 static int32_t count_bytes(const tn_frame *call, const scatter_form *f,
@@ -233,3 +312,24 @@ OPERATOR(scatter_nd, 1, 0, p->index_axis, TENSOR_SCATTER_SET)
 OPERATOR(scatter_nd_update, 1, 1, p->index_axis, TENSOR_SCATTER_SET)
 OPERATOR(scatter_nd_add, 1, 1, p->index_axis, TENSOR_SCATTER_ADD)
 OPERATOR(scatter_nd_reduce, 1, 1, p->index_axis, read_reduction(p->reduction))
+
+/* The functions of its gradient as an operator. */
+#define GRADIENT(name, ...)                                              \
+  int32_t tensor_##name(const tn_frame *call) {                          \
+    const tensor_##name##_params *p = tensor_##name##_params_of(call);   \
+    const scatter_form form = {__VA_ARGS__};                             \
+    return run_as_operator(call, &form);                                 \
+  }                                                                      \
+  int32_t tensor_##name##_backward(const tn_frame *call) {               \
+    const tensor_##name##_params *p = tensor_##name##_params_of(call);   \
+    const scatter_form form = {__VA_ARGS__};                             \
+    return run_second(call, &form);                                      \
+  }                                                                      \
+  int32_t tensor_##name##_bytes(const tn_frame *call, uint64_t *bytes) { \
+    const tensor_##name##_params *p = tensor_##name##_params_of(call);   \
+    const scatter_form form = {__VA_ARGS__};                             \
+    return count_second_bytes(call, &form, bytes);                       \
+  }
+GRADIENT(scatter_reduce_grad, 0, 1, p->axis, read_reduction(p->reduction))
+GRADIENT(scatter_nd_reduce_grad, 1, 1, p->index_axis,
+         read_reduction(p->reduction))

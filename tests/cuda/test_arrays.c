@@ -651,6 +651,26 @@ Test(arrays, are_summed_products) {
   try_all(make_einsum);
 }
 
+static void make_dft(trial *t) {
+  const int64_t axis = draw(t, 0, 2);
+  t->op = "tensor.dft";
+  t->slopes = 1;
+  t->in[0] = (operand){.ndim = 3,
+                       .dims = {draw(t, 1, 40), draw(t, 1, 40), draw(t, 1, 3)},
+                       .dtype = TN_F64,
+                       .layout = (layout)draw(t, 0, N_LAYOUTS)};
+  say(t, "axis=%d", (int)axis);
+  if (draw(t, 0, 2)) say(t, " length=%d", (int)draw(t, 1, 60));
+  if (draw(t, 0, 2))
+    say(t, " inverse=true");
+  else if (t->in[0].dims[2] == 1)
+    say(t, " onesided=true");
+}
+
+Test(arrays, are_transformed) {
+  try_all(make_dft);
+}
+
 static void make_one_hot(trial *t) {
   t->op = "tensor.one_hot";
   t->in[0] = draw_operand(t, draw(t, 0, 2) ? TN_I32 : TN_F64, PLACES);

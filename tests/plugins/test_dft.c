@@ -149,6 +149,23 @@ Test(dft, any_length_is_transformed) {
   }
 }
 
+/* With the instructions of any x86, of AVX2 and of AVX-512. */
+Test(dft, every_level_of_instructions_gives_the_same) {
+  static const uint64_t masks[] = {TN_CPU_AVX512 | TN_CPU_AVX2, TN_CPU_AVX512};
+  for (size_t i = 0; i < sizeof masks / sizeof *masks; ++i) {
+    const tn_options options = {
+        .struct_size = sizeof options, .workers = 3, .cpu_mask = masks[i]};
+    tn_runtime_release(rt);
+    rt = NULL;
+    OK(tn_runtime_create(&options, &rt));
+    OK(tn_plugin_load(rt, PLUGIN_FILE));
+    for (int64_t length = 30; length < 40; ++length) {
+      check_length(length, TN_F64, 1e-12);
+      check_length(length, TN_F32, 4e-6);
+    }
+  }
+}
+
 /* ---------------------------------------------------------------- messages */
 
 static tn_code call_op(const char *name, const char *text, tn_array *x) {

@@ -286,6 +286,11 @@ static void check_large(const char *name, int64_t columns, int by_element,
 
 Test(places, many_updates_of_one_place_keep_their_order) {
   static const int64_t columns[] = {1, 3, 130, COLUMNS};
+  const tn_options options = {.struct_size = sizeof options, .workers = 4};
+  tn_runtime_release(rt);
+  rt = NULL;
+  OK(tn_runtime_create(&options, &rt));
+  OK(tn_plugin_load(rt, PLUGIN_FILE));
   for (int i = 0; i < 4; ++i) {
     check_large("tensor.scatter_elements", columns[i], 1, 0);
     check_large("tensor.scatter_add", columns[i], 1, 1);
