@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * einsum.c: the operator of einsum.yaml, independent of the device. The steps
+ * einsum.c: the operators of einsum.yaml and einsum_second.yaml, independent of
+ * the device. The steps
  * of a call follow from the equation and the shapes: halves become f32, labels
  * of one operand alone are summed, then pairs are contracted (contract.h). The
  * same code counts the bytes of the workspace and computes.
  */
 #include "einsum.gen.h"
+#include "einsum_second.gen.h"
 
 #include "contract.h"
 #include "einsum_labels.h"
@@ -52,6 +54,34 @@ int32_t tensor_einsum_infer(const tn_frame *call) {
     code = set_term_shape(call, &e, &e.in[i], TN_OPERAND_IN, i);
   return code == TN_OK ? set_term_shape(call, &e, &e.out, TN_OPERAND_OUT, 0)
                        : code;
+}
+
+/* The operands of a gradient with n operands: the output gradient, then these.
+ * All operators of this file have the parameter `equation` alone. */
+static int32_t infer_gradient(const tn_frame *call, uint32_t n) {
+  const tn_tensor *operands = call->in + 1;
+  einsum_equation e;
+  int32_t code = read_equation(call, n, &e);
+  if (code != TN_OK) return code;
+  for (uint32_t i = 0; i < n; ++i)
+    if (operands[i].ndim < 0) return TN_OK;
+  code = einsum_expand(call, operands, &e);
+  for (int32_t d = 0; code == TN_OK && d < e.out.n; ++d)
+    if (e.may_grow[e.out.label[d]]) return TN_OK;
+  int64_t shape[TN_MAX_NDIM];
+  for (int32_t d = 0; code == TN_OK && d < e.out.n; ++d)
+    shape[d] = e.length[e.out.label[d]];
+  return code == TN_OK
+             ? call->host->set_shape(call, TN_OPERAND_IN, 0, e.out.n, shape)
+             : code;
+}
+
+int32_t tensor_einsum_grad_infer(const tn_frame *call) {
+  return infer_gradient(call, call->n_in - 2);
+}
+
+int32_t tensor_einsum_rhs_slope_infer(const tn_frame *call) {
+  return infer_gradient(call, 2);
 }
 
 /* -------------------------------------------------------------------- steps */
@@ -463,4 +493,45 @@ int32_t tensor_einsum_backward(const tn_frame *call) {
 int32_t tensor_einsum_bytes(const tn_frame *call, uint64_t *bytes) {
   return call->flags & TN_CALL_BACKWARD ? run_backward(call, 1, bytes)
                                         : run_forward(call, 1, bytes);
+}
+
+/* --------------------------------------------------- gradients as operators */
+
+static tn_frame make_backward_frame(const tn_frame *call) {
+  tn_frame frame = *call;
+  frame.flags |= TN_CALL_BACKWARD;
+  return frame;
+}
+
+int32_t tensor_einsum_grad(const tn_frame *call) {
+  const tn_frame frame = make_backward_frame(call);
+  return tensor_einsum_backward(&frame);
+}
+
+int32_t tensor_einsum_grad_bytes(const tn_frame *call, uint64_t *bytes) {
+  const tn_frame frame = make_backward_frame(call);
+  return tensor_einsum_bytes(&frame, bytes);
+}
+
+/* The gradient of the second of two operands. */
+static int32_t run_rhs_gradient(const tn_frame *call, int counts,
+                                uint64_t *bytes) {
+  const tn_tensor out[] = {call->in[1], call->out[0]};
+  einsum_equation e;
+  tn_frame frame = make_backward_frame(call);
+  frame.n_out = 2;
+  frame.out = out;
+  *bytes = 0;
+  int32_t code = read_equation(&frame, 2, &e);
+  if (code == TN_OK) code = einsum_expand(&frame, call->in + 1, &e);
+  return code == TN_OK ? run_gradient(&frame, &e, 1, counts, bytes) : code;
+}
+
+int32_t tensor_einsum_rhs_slope(const tn_frame *call) {
+  uint64_t bytes;
+  return run_rhs_gradient(call, 0, &bytes);
+}
+
+int32_t tensor_einsum_rhs_slope_bytes(const tn_frame *call, uint64_t *bytes) {
+  return run_rhs_gradient(call, 1, bytes);
 }

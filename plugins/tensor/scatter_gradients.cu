@@ -183,7 +183,9 @@ __device__ __forceinline__ void tensor_bend_product_twice(
   const int64_t at = r.keys[r.begin].value * r.inner + r.column;
   const double data = tn_cuda_read<double>(a.at[SECOND_DATA], at);
   const double weight = tn_cuda_read<double>(a.at[DATA_WEIGHT], at);
-  const double head = tn_cuda_read<double>(a.at[HEAD], at);
+  /* absent if only the gradient of the head is requested */
+  const double head =
+      a.at[HEAD].data != NULL ? tn_cuda_read<double>(a.at[HEAD], at) : 0.0;
   tensor_weights w = {{1, 0}, 0, 0};
   tensor_add_factor(&w, data, weight);
   for (int64_t k = r.begin; k < r.end; ++k) {

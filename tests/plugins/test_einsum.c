@@ -30,6 +30,20 @@ static const einsum_case einsum_cases[] = {
 #include "einsum_cases.inc"
 };
 
+/* The gradient of the sum of both first gradients, times weights. */
+typedef struct second_case {
+  const char *equation;
+  size_t n_in;
+  values in[2];
+  values weight[2];
+  values second[2];
+  values head;
+} second_case;
+
+static const second_case second_cases[] = {
+#include "einsum_second_cases.inc"
+};
+
 static tn_runtime *rt;
 
 static void open_all(void) {
@@ -116,6 +130,49 @@ Test(einsum, a_blas_gives_the_same) {
     cr_skip_test("no OpenBLAS on this machine");
   OK(tn_plugin_load(rt, PLUGIN_FILE));
   check_all();
+}
+
+/* Calls of one and of two operands have gradients of any order. */
+static void check_second(const second_case *c) {
+  tn_operator *op = host_operator(rt, "tensor.einsum");
+  tn_params *params = equation_params(op, c->equation);
+  tn_array *in[2] = {NULL}, *first[2] = {NULL}, *weight[2], *found[2] = {NULL};
+  tn_array *out = NULL, *head = value_array(TN_F64, &c->head);
+  tn_tape *tape = NULL;
+  OK(tn_tape_create(rt, &tape));
+  for (size_t i = 0; i < c->n_in; ++i) {
+    in[i] = value_array(TN_F64, &c->in[i]);
+    weight[i] = value_array(TN_F64, &c->weight[i]);
+    OK(tn_tape_watch(tape, in[i]));
+  }
+  OK(tn_tape_call(tape, op, &(tn_inputs){c->n_in, in}, params, TN_OUT(&out)));
+  OK(tn_tape_gradient(tape,
+                      &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
+                                       .flags = TN_TAPE_RECORD,
+                                       .heads = *TN_IN(out),
+                                       .head_gradients = *TN_IN(head),
+                                       .of = {c->n_in, in},
+                                       .gradients = {c->n_in, first}}));
+  OK(tn_tape_gradient(tape,
+                      &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
+                                       .heads = {c->n_in, first},
+                                       .head_gradients = {c->n_in, weight},
+                                       .of = {c->n_in, in},
+                                       .gradients = {c->n_in, found}}));
+  for (size_t i = 0; i < c->n_in; ++i) {
+    expect_values(found[i], &c->second[i], c->equation);
+    tn_array_release(in[i]), tn_array_release(first[i]);
+    tn_array_release(weight[i]), tn_array_release(found[i]);
+  }
+  tn_array_release(out), tn_array_release(head);
+  tn_tape_release(tape);
+  tn_params_release(params);
+}
+
+Test(einsum, second_gradients_are_those_of_torch) {
+  OK(tn_plugin_load(rt, ELEMWISE_FILE));
+  for (size_t i = 0; i < sizeof second_cases / sizeof *second_cases; ++i)
+    check_second(&second_cases[i]);
 }
 
 static tn_code call_einsum(const char *equation, const tn_inputs *in,
