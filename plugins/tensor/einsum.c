@@ -25,63 +25,71 @@ static int32_t read_equation(const tn_frame *call, uint32_t n_operands,
                  (int)e->n_terms, n_operands);
 }
 
-/* Sets the shape of an operand or of the output. Lengths of `...` may differ
- * among operands, so they are set for the output only. */
+/* The operands of a call as far as they are known. The text has the rank of an
+ * operand without dots. */
+typedef struct known_operands {
+  tn_tensor of[EINSUM_TERMS];
+  int64_t unknown[TN_MAX_NDIM];
+  int are_ranked; /* all of them */
+} known_operands;
+
+static void find_known(const tn_tensor *operands, const einsum_equation *e,
+                       known_operands *k) {
+  k->are_ranked = 1;
+  for (int32_t d = 0; d < TN_MAX_NDIM; ++d) k->unknown[d] = -1;
+  for (int32_t i = 0; i < e->n_terms; ++i) {
+    k->of[i] = operands[i];
+    if (operands[i].ndim >= 0) continue;
+    k->of[i].ndim = e->in[i].n;
+    k->of[i].shape = k->unknown;
+    if (e->in[i].ellipsis >= 0) k->are_ranked = 0;
+  }
+}
+
+/* Sets the shape of operand i of a list, which has a term. Lengths of `...` may
+ * differ among operands, so they are set for the output only. */
 static int32_t set_term_shape(const tn_frame *call, const einsum_equation *e,
                               const einsum_term *term, uint32_t list,
                               uint32_t i) {
-  const int is_out = list == TN_OPERAND_OUT;
   int64_t shape[TN_MAX_NDIM];
   for (int32_t d = 0; d < term->n; ++d) {
     const int32_t label = term->label[d];
     shape[d] = e->length[label];
-    if (label >= EINSUM_LETTERS)
-      shape[d] = is_out && !e->may_grow[label] ? shape[d]
-                 : is_out                      ? -1
-                                               : call->in[i].shape[d];
+    if (label >= EINSUM_LETTERS && (term != &e->out || e->may_grow[label]))
+      shape[d] = -1;
   }
   return call->host->set_shape(call, list, i, term->n, shape);
 }
 
-int32_t tensor_einsum_infer(const tn_frame *call) {
+/* Infers the shapes of n operands, which begin at input `first`, and that of
+ * the output, which is number 0 of a list. */
+static int32_t infer_terms(const tn_frame *call, uint32_t first, uint32_t n,
+                           uint32_t out_list) {
   einsum_equation e;
-  int32_t code = read_equation(call, call->n_in, &e);
-  if (code != TN_OK) return code;
-  for (uint32_t i = 0; i < call->n_in; ++i)
-    if (call->in[i].ndim < 0) return TN_OK;
-  code = einsum_expand(call, call->in, &e);
-  for (uint32_t i = 0; i < call->n_in && code == TN_OK; ++i)
-    code = set_term_shape(call, &e, &e.in[i], TN_OPERAND_IN, i);
-  return code == TN_OK ? set_term_shape(call, &e, &e.out, TN_OPERAND_OUT, 0)
-                       : code;
-}
-
-/* The operands of a gradient with n operands: the output gradient, then these.
- * All operators of this file have the parameter `equation` alone. */
-static int32_t infer_gradient(const tn_frame *call, uint32_t n) {
-  const tn_tensor *operands = call->in + 1;
-  einsum_equation e;
+  known_operands known;
   int32_t code = read_equation(call, n, &e);
   if (code != TN_OK) return code;
-  for (uint32_t i = 0; i < n; ++i)
-    if (operands[i].ndim < 0) return TN_OK;
-  code = einsum_expand(call, operands, &e);
-  for (int32_t d = 0; code == TN_OK && d < e.out.n; ++d)
-    if (e.may_grow[e.out.label[d]]) return TN_OK;
-  int64_t shape[TN_MAX_NDIM];
-  for (int32_t d = 0; code == TN_OK && d < e.out.n; ++d)
-    shape[d] = e.length[e.out.label[d]];
-  return code == TN_OK
-             ? call->host->set_shape(call, TN_OPERAND_IN, 0, e.out.n, shape)
-             : code;
+  find_known(call->in + first, &e, &known);
+  if (!known.are_ranked) return TN_OK;
+  code = einsum_expand(call, known.of, &e);
+  for (uint32_t i = 0; i < n && code == TN_OK; ++i)
+    code = set_term_shape(call, &e, &e.in[i], TN_OPERAND_IN, first + i);
+  return code == TN_OK ? set_term_shape(call, &e, &e.out, out_list, 0) : code;
 }
 
+int32_t tensor_einsum_infer(const tn_frame *call) {
+  return infer_terms(call, 0, call->n_in, TN_OPERAND_OUT);
+}
+
+/* The inputs of a gradient are the output gradient, the operands and perhaps
+ * the output. All operators of this file have the parameter `equation` alone.
+ */
 int32_t tensor_einsum_grad_infer(const tn_frame *call) {
-  return infer_gradient(call, call->n_in - 2);
+  return infer_terms(call, 1, call->n_in - 2, TN_OPERAND_IN);
 }
 
 int32_t tensor_einsum_rhs_slope_infer(const tn_frame *call) {
-  return infer_gradient(call, 2);
+  return infer_terms(call, 1, 2, TN_OPERAND_IN);
 }
 
 /* -------------------------------------------------------------------- steps */

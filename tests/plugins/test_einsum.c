@@ -220,6 +220,19 @@ Test(einsum, operands_in_any_order_of_dimensions_are_products) {
   check_large(TN_F64);
 }
 
+/* The text has the rank of an operand without dots, and lengths of its labels
+ * come from the other operands. */
+Test(einsum, shapes_are_inferred_as_far_as_they_are_known) {
+  tn_operator *op = host_operator(rt, "tensor.einsum");
+  tn_params *params = equation_params(op, "ij,jk->ik");
+  tn_sig in[] = {{TN_F32, 2, {3, 4}}, {.dtype = TN_F32, .ndim = -1}};
+  tn_sig out = {.dtype = TN_F32, .ndim = -1};
+  tn_signature io = {.n_in = 2, .n_out = 1, .in = in, .out = &out};
+  FAILS(tn_operator_infer(op, params, &io), TN_INCOMPLETE,
+        "input `args` number 1 (4,?), output `out` (3,?)");
+  tn_params_release(params);
+}
+
 /* -------------------------------------------------------------- messages */
 
 static tn_array *zeros(int32_t ndim, const int64_t *dims) {
