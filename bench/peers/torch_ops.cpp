@@ -197,6 +197,23 @@ Once matmul(const Row &r, uint32_t) {
   return [=] { at::matmul(a, b); };
 }
 
+Once einsum_scores(const Row &r, uint32_t) {
+  const std::vector<at::Tensor> in = r.in;
+  return [=] { at::einsum("bhqd,bhkd->bhqk", in); };
+}
+
+Once einsum_turned(const Row &r, uint32_t) {
+  const std::vector<at::Tensor> in = r.in;
+  return [=] { at::einsum("bji,jbk->kbi", in).contiguous(); };
+}
+
+/* Of pairs, along axis n[0]. */
+Once dft(const Row &r, uint32_t) {
+  const at::Tensor x = at::view_as_complex(r.in[0]);
+  const int64_t axis = r.c->n[0];
+  return [=] { at::fft_fft(x, c10::nullopt, axis); };
+}
+
 /* Into memory that is there, as ours. */
 Once transpose(const Row &r, uint32_t) {
   const at::Tensor from = r.in[0].transpose(r.c->n[0], r.c->n[1]);
@@ -215,6 +232,32 @@ Once concat(const Row &r, uint32_t) {
   const int64_t dim = r.c->n[0];
   at::Tensor to = at::cat(in, dim);
   return [=]() mutable { at::cat_out(to, in, dim); };
+}
+
+/* By n[0] and n[1] places along the first two axes. */
+Once roll(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const std::vector<int64_t> by{r.c->n[0], r.c->n[1]}, axes{0, 1};
+  return [=] { at::roll(x, by, axes); };
+}
+
+Once scatter_add(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0], index = r.in[1], updates = r.in[2];
+  return [=] { at::scatter_add(x, 0, index, updates); };
+}
+
+Once index_add(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0], rows = r.in[1].reshape({-1}), add = r.in[2];
+  return [=] { at::index_add(x, 0, rows, add); };
+}
+
+/* Elements of a matrix; its gradient adds to zeros. */
+Once index_pairs(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0];
+  const at::Tensor row = r.in[1].select(0, 0), column = r.in[1].select(0, 1);
+  if (grads == 0) return [=] { at::index(x, {row, column}); };
+  const at::Tensor head = at::rand_like(at::index(x, {row, column}));
+  return [=] { at::index_put(at::zeros_like(x), {row, column}, head, true); };
 }
 
 Once uniform(const Row &r, uint32_t) {
@@ -355,9 +398,16 @@ const std::map<std::string, Make> makers = {
     {"cumsum", cumsum},
     {"logsumexp", logsumexp},
     {"matmul", matmul},
+    {"einsum_scores", einsum_scores},
+    {"einsum_turned", einsum_turned},
+    {"dft", dft},
     {"transpose", transpose},
     {"channels_last", channels_last},
     {"concat", concat},
+    {"roll", roll},
+    {"scatter_add", scatter_add},
+    {"index_add", index_add},
+    {"index_pairs", index_pairs},
     {"uniform", uniform},
     {"normal", normal},
     {"gamma", gamma},

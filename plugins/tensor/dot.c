@@ -4,6 +4,7 @@
  * flattens the dimensions that are not summed.
  */
 #include "dot.gen.h"
+#include "products.h"
 #include "tenon/kernel/product.h"
 #include "tensor.h"
 
@@ -169,24 +170,12 @@ static product_shape find_batch_shape(const tn_frame *call,
 typedef product_shape extent_fn(const tn_frame *call, const tn_tensor *lhs,
                                 const tn_tensor *rhs);
 
-/* Many products: the first one, and the distances to the operands of the
- * next. */
-typedef struct products {
-  const tn_frame *call;
-  const tn_blas *blas; /* NULL: tenon/kernel/product.h multiplies */
-  tn_blas_gemm one;
-  int64_t count;
-  int64_t next_a;
-  int64_t next_b;
-  int64_t next_c;
-} products;
-
 static double count_products(const tn_blas_gemm *g) {
   return (double)g->m * (double)g->n * (double)g->k;
 }
 
 /* Computes product i. Operands without elements may have no address. */
-static int32_t run_product(const products *p, int64_t i) {
+static int32_t run_product(const tensor_products *p, int64_t i) {
   const int64_t bytes = tn_dtype_bytes(p->one.dtype);
   tn_blas_gemm g = p->one;
   if (g.a != NULL) g.a = (const char *)g.a + i * p->next_a * bytes;
@@ -198,18 +187,19 @@ static int32_t run_product(const products *p, int64_t i) {
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   int32_t code = TN_OK;
   for (int64_t i = begin; i < end && code == TN_OK; ++i)
-    code = run_product((const products *)arg, i);
+    code = run_product((const tensor_products *)arg, i);
   return code;
 }
 
 /* Workers get many small products at a time. Large ones are parallel themselves
  * and may report failures of their own, which is not allowed in a slice. */
-static int32_t multiply_all(products *p) {
+int32_t tensor_multiply_all(const tensor_products *p) {
   const double large = 1 << 25, work = count_products(&p->one) + 1;
-  if (p->count == 1 || work > large) return run_slice(p, 0, p->count);
+  void *arg = (void *)(uintptr_t)p; /* only read */
+  if (p->count == 1 || work > large) return run_slice(arg, 0, p->count);
   const double grain = 2 * (double)TN_PRODUCT_SMALL / work;
   return p->call->host->parallel_for(
-      p->call, p->count, grain < 1 ? 1 : (int64_t)grain, run_slice, p);
+      p->call, p->count, grain < 1 ? 1 : (int64_t)grain, run_slice, arg);
 }
 
 /* ----------------------------------------------------------- half operands */
@@ -285,13 +275,13 @@ static context make_context(const tn_frame *call, const tn_blas *blas) {
 static int32_t multiply_one(context *x, uint32_t i, int64_t count,
                             const tn_blas_gemm *one) {
   const tn_tensor *out = &x->call->out[i];
-  products p = {.call = x->call,
-                .blas = x->blas,
-                .one = *one,
-                .count = count,
-                .next_a = one->m * one->k,
-                .next_b = one->k * one->n,
-                .next_c = one->m * one->n};
+  tensor_products p = {.call = x->call,
+                       .blas = x->blas,
+                       .one = *one,
+                       .count = count,
+                       .next_a = one->m * one->k,
+                       .next_b = one->k * one->n,
+                       .next_c = one->m * one->n};
   const int adds =
       x->call->req[i] == TN_REQ_ADD && out->dtype == x->mode.compute;
   p.one.struct_size = sizeof p.one;
@@ -300,7 +290,7 @@ static int32_t multiply_one(context *x, uint32_t i, int64_t count,
   p.one.beta = adds;
   p.one.c = open_out(x, out);
   if (tn_tensor_size(out) == 0) return TN_OK;
-  const int32_t code = multiply_all(&p);
+  const int32_t code = tensor_multiply_all(&p);
   if (code == TN_OK) close_out(x, i, p.one.c);
   return code;
 }

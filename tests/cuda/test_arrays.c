@@ -21,6 +21,7 @@ typedef enum content {
   SOME_NAN,
   FACTORS, /* products stay small; zeros are rare */
   PLACES,  /* indices of 7, and some beyond */
+  INSIDE,  /* indices of 7, from the end where negative */
   TRUTHS
 } content;
 
@@ -111,6 +112,8 @@ static double value_of(trial *t, content kind) {
       return draw(t, 0, 700) == 0 ? 0 : factors[draw(t, 0, 8)];
     case PLACES:
       return (double)draw(t, -3, 10);
+    case INSIDE:
+      return (double)draw(t, -7, 7);
     case TRUTHS:
       return draw(t, 0, 9) == 0 ? (double)NAN : (double)draw(t, 0, 2);
     default:
@@ -568,6 +571,95 @@ static void make_pick(trial *t) {
 
 Test(arrays, are_picked_from) {
   try_all(make_pick);
+}
+
+/* Updates of places that repeat: elements along an axis of length 7. */
+static void make_scatter(trial *t) {
+  static const char *const ops[] = {
+      "tensor.scatter_elements", "tensor.scatter_add", "tensor.scatter_reduce"};
+  static const char *const reductions[] = {"mul", "max", "min"};
+  const int64_t which = draw(t, 0, 3);
+  const int multiplies = which == 2 && draw(t, 0, 3) == 0;
+  int32_t axis;
+  t->op = ops[which];
+  t->n_in = 3;
+  t->slopes = 5;
+  t->in[0] = draw_operand(t, multiplies ? TN_F64 : draw_number(t),
+                          multiplies ? FACTORS : NUMBERS);
+  say(t, "axis=%d", (int)draw_axis(t, t->in[0].ndim, &axis));
+  if (which == 2)
+    say(t, " reduction=%s", reductions[multiplies ? 0 : draw(t, 1, 3)]);
+  t->in[0].dims[axis] = 7;
+  t->in[1] = t->in[2] = t->in[0];
+  t->in[1].dims[axis] = t->in[2].dims[axis] = draw(t, 1, 30);
+  t->in[1].content = INSIDE;
+  t->in[1].dtype = draw(t, 0, 2) ? TN_I64 : TN_I8;
+}
+
+Test(arrays, change_at_places) {
+  try_all(make_scatter);
+}
+
+/* Tuples of one or two indices in an array of (7,7,...). */
+static void make_tuples(trial *t) {
+  static const char *const ops[] = {
+      "tensor.gather_nd", "tensor.scatter_nd_update", "tensor.scatter_nd_add",
+      "tensor.scatter_nd_reduce"};
+  const int64_t which = draw(t, 0, 4), depth = draw(t, 1, 3);
+  const int64_t n = draw(t, 1, 600), inner = draw(t, 1, 40);
+  t->op = ops[which];
+  t->n_in = which == 0 ? 2 : 3;
+  t->slopes = which == 0 ? 1 : 5;
+  t->in[0] = (operand){.ndim = (int32_t)depth + 1,
+                       .dims = {7, depth == 1 ? inner : 7, inner},
+                       .dtype = draw_number(t),
+                       .layout = (layout)draw(t, 0, N_LAYOUTS)};
+  t->in[1] = (operand){
+      .ndim = 2, .dims = {n, depth}, .dtype = TN_I32, .content = INSIDE};
+  t->in[2] = t->in[0];
+  t->in[2].ndim = 2;
+  t->in[2].dims[0] = n;
+  t->in[2].dims[1] = inner;
+  say(t, "index_axis=-1%s", which == 3 ? " reduction=max" : "");
+}
+
+Test(arrays, have_slices_at_tuples) {
+  try_all(make_tuples);
+}
+
+/* Products of pairs, of any kinds of dimensions. */
+static void make_einsum(trial *t) {
+  static const char *const texts[] = {"ijk,kjl->lij", "ijk,kjl->il"};
+  t->op = "tensor.einsum";
+  t->n_in = 2;
+  t->slopes = 3;
+  t->in[0] = (operand){.ndim = 3,
+                       .dims = {draw(t, 1, 20), draw(t, 1, 30), draw(t, 1, 20)},
+                       .dtype = draw(t, 0, 2) ? TN_F64 : TN_F32,
+                       .layout = (layout)draw(t, 0, N_LAYOUTS)};
+  t->in[1] = t->in[0];
+  t->in[1].dims[0] = t->in[0].dims[2];
+  t->in[1].dims[2] = draw(t, 1, 9);
+  say(t, "equation=%s", texts[draw(t, 0, 2)]);
+}
+
+Test(arrays, are_summed_products) {
+  try_all(make_einsum);
+}
+
+static void make_dft(trial *t) {
+  t->op = "tensor.dft";
+  t->slopes = 1;
+  t->in[0] = (operand){.ndim = 3,
+                       .dims = {draw(t, 1, 40), draw(t, 1, 40), draw(t, 1, 3)},
+                       .dtype = TN_F64,
+                       .layout = (layout)draw(t, 0, N_LAYOUTS)};
+  say(t, "axis=%d length=%d inverse=%s", (int)draw(t, 0, 2),
+      (int)draw(t, 1, 60), draw(t, 0, 2) ? "true" : "false");
+}
+
+Test(arrays, are_transformed) {
+  try_all(make_dft);
 }
 
 static void make_one_hot(trial *t) {

@@ -114,7 +114,15 @@ static const second_case cases[] = {
      1,
      0,
      0,
-     {{3, {4, 2, 2}}}}};
+     {{3, {4, 2, 2}}}},
+    {"tensor.einsum", "equation=iij->j", 1, 1, 0, 0, {{3, {2, 2, 3}}}},
+    {"tensor.einsum",
+     "equation=bij,bkj->kib",
+     2,
+     3,
+     0,
+     0,
+     {{3, {2, 3, 2}}, {3, {2, 2, 2}}}}};
 
 /* Layers that have no gradient on CUDA devices. */
 static const second_case layers[] = {

@@ -206,7 +206,10 @@ static void tn_drawn_add_list(tn_drawn *d, const tn_field *f) {
 }
 
 static void tn_drawn_add_value(tn_drawn *d, const tn_field *f) {
-  static const char *const texts[] = {"\"\"", "x", "\"two words\"", "%s%n"};
+  /* lists and equations of labels among them */
+  static const char *const texts[] = {"\"\"",      "x",       "\"two words\"",
+                                      "%s%n",      ",",       "i,j->ji",
+                                      "ij,jk->ik", "\"i, i\""};
   switch (f->type) {
     case TN_FIELD_BOOL:
       tn_drawn_add(d, "%s", tn_drawn_once_in(d, 2) ? "true" : "false");
@@ -224,7 +227,7 @@ static void tn_drawn_add_value(tn_drawn *d, const tn_field *f) {
       tn_drawn_add(d, "%s", tn_drawn_type_name(tn_drawn_type(d, ~0ull)));
       break;
     case TN_FIELD_STRING:
-      tn_drawn_add(d, "%s", texts[tn_drawn_below(d, 4)]);
+      tn_drawn_add(d, "%s", texts[tn_drawn_below(d, 8)]);
       break;
     default:
       tn_drawn_add_list(d, f);
