@@ -80,6 +80,7 @@ MAKERS = {
     "concat": lambda n: Node("Concat", axis=n[0]),
     "uniform": lambda n: Node("RandomUniform", shape=[n[0]]),
     "normal": lambda n: Node("RandomNormal", shape=[n[0]]),
+    "det": lambda n: Node("Det"),
 }
 
 

@@ -174,6 +174,36 @@ Once matmul(const Row &r, uint32_t) {
   return [=] { at::matmul(a, b); };
 }
 
+Once inverse(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::linalg_inv(x); };
+}
+
+Once det(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::linalg_det(x); };
+}
+
+Once qr(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::linalg_qr(x); };
+}
+
+Once svd(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::linalg_svd(x, false); };
+}
+
+Once syevd(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::linalg_eigh(x); };
+}
+
+Once solve(const Row &r, uint32_t) {
+  const at::Tensor a = r.in[0], b = r.in[1];
+  return [=] { at::linalg_solve(a, b); };
+}
+
 /* Into memory that is there, as ours. */
 Once transpose(const Row &r, uint32_t) {
   const at::Tensor from = r.in[0].transpose(r.c->n[0], r.c->n[1]);
@@ -238,6 +268,12 @@ const std::map<std::string, Make> makers = {
     {"uniform", uniform},
     {"normal", normal},
     {"adam", adam},
+    {"inverse", inverse},
+    {"det", det},
+    {"qr", qr},
+    {"svd", svd},
+    {"syevd", syevd},
+    {"solve", solve},
 };
 
 void run_row(const ops_case &c) {
