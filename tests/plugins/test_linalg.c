@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plugins/linalg: values and gradients of two orders of torch
  * (tests/reference/linalg.py), with OpenBLAS and without, in f64 and f32;
- * factors of matrices that are large enough for blocks; matrices that have no
- * factors, and elements that do not matter.
+ * factors of matrices that are large enough for blocks. The same on another
+ * device (LINALG_PLACE, with the plugins of LINALG_FILES).
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -32,17 +32,51 @@ static const linalg_case cases[] = {
 #include "linalg_cases.inc"
 };
 
+static const char *find_place(void) {
+  const char *place = getenv("LINALG_PLACE");
+  return place && getenv("LINALG_FILES") ? place : "cpu";
+}
+
+static int is_on_cpu(void) {
+  return strcmp(find_place(), "cpu") == 0;
+}
+
+/* Loads files with colons between them. */
+static void load_files(tn_runtime *rt, const char *files) {
+  char *copy = strdup(files), *rest = NULL;
+  cr_assert_not_null(copy);
+  for (char *f = strtok_r(copy, ":", &rest); f; f = strtok_r(NULL, ":", &rest))
+    OK(tn_plugin_load(rt, f));
+  free(copy);
+}
+
 /* A runtime with the plugin and those of its gradients. */
-static tn_runtime *open_runtime(int has_openblas, uint32_t workers) {
-  const tn_options options = {.struct_size = sizeof options,
-                              .workers = workers};
+static tn_runtime *open_runtime(int has_openblas) {
   tn_runtime *rt = NULL;
-  OK(tn_runtime_create(&options, &rt));
+  OK(tn_runtime_create(NULL, &rt));
+  if (!is_on_cpu()) load_files(rt, getenv("LINALG_FILES"));
   if (has_openblas) OK(tn_plugin_load(rt, OPENBLAS_FILE));
   OK(tn_plugin_load(rt, ELEMWISE_FILE));
   OK(tn_plugin_load(rt, TENSOR_FILE));
   OK(tn_plugin_load(rt, PLUGIN_FILE));
   return rt;
+}
+
+/* The array at another place. Takes `array`. */
+static tn_array *move_to(tn_runtime *rt, tn_array *array, const char *place) {
+  tn_array *moved = NULL;
+  tn_place at;
+  OK(tn_place_parse(rt, place, &at));
+  OK(tn_array_to(array, at, &moved));
+  tn_array_release(array);
+  return moved;
+}
+
+/* A copy on the CPU. */
+static tn_array *fetch(tn_array *array) {
+  tn_array *copy = NULL;
+  OK(tn_array_to(array, (tn_place){TN_DEVICE_CPU, 0}, &copy));
+  return copy;
 }
 
 static int needs_lapack(const char *op) {
@@ -63,11 +97,13 @@ typedef struct precision {
 static void expect_values(tn_array *array, const values *want,
                           const linalg_case *c, double tolerance) {
   const tn_tensor *got = tn_array_tensor(array);
+  tn_array *near = fetch(array);
   double v[HOST_MAX];
   cr_assert_eq(got->ndim, want->shape.ndim, "%s %s", c->op, c->params);
   for (int32_t d = 0; d < got->ndim; ++d)
     cr_assert_eq(got->shape[d], want->shape.dims[d], "%s %s", c->op, c->params);
-  const int64_t n = host_values(array, v);
+  const int64_t n = host_values(near, v);
+  tn_array_release(near);
   for (int64_t i = 0; i < n; ++i)
     cr_assert(fabs(v[i] - want->v[i]) <= tolerance * fmax(1, fabs(want->v[i])),
               "%s %s: element %lld is %.17g, not %.17g", c->op, c->params,
@@ -77,7 +113,8 @@ static void expect_values(tn_array *array, const values *want,
 static void make_arrays(tn_runtime *rt, const values *list, size_t n,
                         tn_dtype dtype, tn_array **to) {
   for (size_t i = 0; i < n; ++i)
-    to[i] = host_array(rt, dtype, list[i].shape, list[i].v);
+    to[i] = move_to(rt, host_array(rt, dtype, list[i].shape, list[i].v),
+                    find_place());
 }
 
 static void release_arrays(tn_array **arrays, size_t n) {
@@ -152,12 +189,19 @@ static void check_case(tn_runtime *rt, const linalg_case *c,
   release_arrays(heads, MOST), release_arrays(grads, MOST);
 }
 
+/* Whether the operator has a kernel in this test. */
+static int is_available(const char *op, int has_openblas) {
+  const int is_spectral =
+      strcmp(op, "linalg.svd") == 0 || strcmp(op, "linalg.syevd") == 0;
+  return is_on_cpu() ? has_openblas || !needs_lapack(op) : !is_spectral;
+}
+
 static void check_all(int has_openblas) {
   static const precision types[] = {{TN_F64, 1e-11}, {TN_F32, 2e-4}};
-  tn_runtime *rt = open_runtime(has_openblas, 0);
+  tn_runtime *rt = open_runtime(has_openblas);
   int n = 0;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    if (!has_openblas && needs_lapack(cases[i].op)) continue;
+    if (!is_available(cases[i].op, has_openblas)) continue;
     check_case(rt, &cases[i], &types[0]);
     check_case(rt, &cases[i], &types[1]);
     ++n;
@@ -229,10 +273,16 @@ typedef struct large_call {
 /* Calls an operator with a matrix; the caller frees the n_out results. */
 static void call_large(const large_call *x, const double *a,
                        const int64_t *dims, double **out, size_t n_out) {
-  tn_array *in = host_many(x->rt, x->dtype, 2, dims, a), *made[MOST] = {NULL};
+  tn_array *in =
+      move_to(x->rt, host_many(x->rt, x->dtype, 2, dims, a), find_place());
+  tn_array *made[MOST] = {NULL};
   OK(tn_call(x->rt, host_operator(x->rt, x->op), TN_IN(in), NULL,
              &(tn_outputs){n_out, made, NULL}));
-  for (size_t i = 0; i < n_out; ++i) out[i] = host_many_values(made[i]);
+  for (size_t i = 0; i < n_out; ++i) {
+    tn_array *near = fetch(made[i]);
+    out[i] = host_many_values(near);
+    tn_array_release(near);
+  }
   tn_array_release(in), release_arrays(made, MOST);
 }
 
@@ -340,12 +390,12 @@ static void check_svd(const large_call *x, int64_t m, int64_t n) {
 }
 
 static void check_large(int has_openblas, tn_dtype dtype, double tolerance) {
-  tn_runtime *rt = open_runtime(has_openblas, 0);
+  tn_runtime *rt = open_runtime(has_openblas);
   const large_call x = {.rt = rt, .dtype = dtype, .tolerance = tolerance};
   check_cholesky(&x);
   check_inverse(&x);
-  if (has_openblas) {
-    check_orthogonal(&x);
+  if (has_openblas || !is_on_cpu()) check_orthogonal(&x);
+  if (has_openblas && is_on_cpu()) {
     check_eigen(&x);
     check_svd(&x, LARGE, SHORT);
     check_svd(&x, SHORT, LARGE);
@@ -358,4 +408,35 @@ Test(linalg, factors_of_large_matrices_multiply_to_them) {
   check_large(1, TN_F64, 1e-12);
   check_large(1, TN_F32, 1e-4);
   check_large(0, TN_F64, 1e-12);
+}
+
+/* --------------------------------------------------------- on other devices */
+
+/* Expects NaN in the results of a matrix of 2 x 2 that begins with 1, 2. */
+static void expect_nan(const large_call *x, double third, double fourth,
+                       size_t n_out) {
+  const double a[] = {1, 2, third, fourth};
+  double *found[MOST];
+  call_large(x, a, (int64_t[]){2, 2}, found, n_out);
+  for (size_t k = 0; k < n_out; ++k) {
+    cr_assert(isnan(found[k][0]), "%s gave %g", x->op, found[k][0]);
+    free(found[k]);
+  }
+}
+
+/* The host does not wait for the device there, so it cannot report an error. */
+Test(linalg, a_matrix_without_a_result_gives_nan_on_a_device) {
+  if (is_on_cpu()) cr_skip_test("LINALG_PLACE and LINALG_FILES name no device");
+  tn_runtime *rt = open_runtime(0);
+  const large_call x = {.rt = rt, .dtype = TN_F64};
+  expect_nan(with_operator(&x, "linalg.potrf"), 2, 1, 1);
+  expect_nan(with_operator(&x, "linalg.cholesky"), NAN, 9, 1);
+  expect_nan(with_operator(&x, "linalg.potri"), 3, 0, 1);
+  expect_nan(with_operator(&x, "linalg.inverse"), 2, 4, 1);
+  expect_nan(with_operator(&x, "linalg.inverse"), 5, INFINITY, 1);
+  expect_nan(with_operator(&x, "linalg.det"), NAN, 4, 1);
+  expect_nan(with_operator(&x, "linalg.slogdet"), INFINITY, 4, 2);
+  expect_nan(with_operator(&x, "linalg.qr"), 5, NAN, 2);
+  expect_nan(with_operator(&x, "linalg.gelqf"), 5, -INFINITY, 2);
+  tn_runtime_release(rt);
 }
