@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * products.cu: products.yaml and the products of triangular.yaml on CUDA
- * devices. A thread computes one element as a sum of products: one CUDA kernel
- * for general, symmetric and triangular factors.
+ * products.cu: products.yaml, and the products of triangular.yaml and
+ * spectral.yaml, on CUDA devices. A thread computes one element as a sum of
+ * products: one CUDA kernel for general, symmetric and triangular factors.
  */
 #include "products.gen.h"
+#include "spectral.gen.h"
 #include "triangular.gen.h"
 
 #include "linalg.cuh"
@@ -254,4 +255,60 @@ int32_t linalg_triangle_outer(const tn_frame *call) {
   p.alpha = params->alpha;
   p.triangle = params->lower ? LOWER : UPPER;
   return linalg_multiply_into(call, 0, first, second, p);
+}
+
+/* --------------------------------------------------------- outside a space */
+
+/* x without its part inside of a space: x - first * (second), where the
+ * workspace holds one factor. A square basis spans everything. */
+static int32_t linalg_launch_outside(const tn_frame *call, bool by_columns) {
+  const tn_tensor *basis = &call->in[0], *x = &call->in[1];
+  const bool is_square = linalg_rows(basis) == linalg_columns(basis);
+  linalg_product p = by_columns ? linalg_find_product(basis, true, x, false)
+                                : linalg_find_product(x, false, basis, true);
+  linalg_operands o = {}, rest = {};
+  if (p.m == 0 || p.n == 0) p.k = 0;
+  o.at[OUT] = tn_cuda_room(call->ws[0], x->dtype, p.count * p.m * p.n);
+  o.at[A] = tn_cuda_from(by_columns ? basis : x);
+  o.at[B] = tn_cuda_from(by_columns ? x : basis);
+  int32_t code = is_square ? TN_OK : linalg_launch_product(call, o, p);
+  linalg_product q = by_columns ? linalg_find_product(basis, false, x, false)
+                                : linalg_find_product(x, false, basis, false);
+  q.k = is_square ? 0 : by_columns ? p.m : p.n;
+  q.m = linalg_rows(x);
+  q.n = linalg_columns(x);
+  q.alpha = -1;
+  q.beta = is_square ? 0 : 1;
+  if (by_columns)
+    q.b.row = p.n, q.b.size = p.m * p.n;
+  else
+    q.a.row = p.n, q.a.size = p.m * p.n;
+  rest.at[OUT] = tn_cuda_to(&call->out[0], call->req[0]);
+  rest.at[A] = by_columns ? tn_cuda_from(basis) : o.at[OUT];
+  rest.at[B] = by_columns ? o.at[OUT] : tn_cuda_from(basis);
+  rest.at[C] = tn_cuda_from(x);
+  rest.at[A].writes = rest.at[B].writes = 0;
+  return code == TN_OK ? linalg_launch_product(call, rest, q) : code;
+}
+
+int32_t linalg_outside_columns(const tn_frame *call) {
+  return linalg_launch_outside(call, true);
+}
+
+int32_t linalg_outside_rows(const tn_frame *call) {
+  return linalg_launch_outside(call, false);
+}
+
+int32_t linalg_outside_columns_bytes(const tn_frame *call, uint64_t *bytes) {
+  const tn_tensor *basis = &call->in[0], *x = &call->in[1];
+  *bytes = (uint64_t)(linalg_count(x, 2) * linalg_columns(basis) *
+                      linalg_columns(x) * tn_dtype_bytes(x->dtype));
+  return TN_OK;
+}
+
+int32_t linalg_outside_rows_bytes(const tn_frame *call, uint64_t *bytes) {
+  const tn_tensor *basis = &call->in[0], *x = &call->in[1];
+  *bytes = (uint64_t)(linalg_count(x, 2) * linalg_rows(basis) * linalg_rows(x) *
+                      tn_dtype_bytes(x->dtype));
+  return TN_OK;
 }
