@@ -3,10 +3,10 @@
  *
  * Its functions are Fortran's: every argument is a pointer, matrices are
  * column-major, and the lengths of texts follow the arguments. A row-major
- * matrix is the transpose of the same memory in column-major order, so each
- * function here factorises the transpose and no matrix is copied: the upper
- * triangle of Fortran is the lower one here, QR of Fortran is LQ here, and U
- * and V change places.
+ * matrix is the transpose of the same memory in column-major order, so most
+ * functions here factorise the transpose without a copy: the upper triangle of
+ * Fortran is the lower one here, QR of Fortran is LQ here, and U and V change
+ * places. Only QR copies its matrix, because LQ of Fortran takes longer.
  *
  * LAPACK may print a message or not end if an element is not a number.
  * Therefore a matrix with such an element never reaches it.
@@ -61,6 +61,7 @@ static size_t element_bytes(const tn_lapack_task *task) {
 typedef struct workspace_sizes {
   int64_t scalars; /* factors of reflections */
   int64_t reals;
+  int64_t copy; /* a matrix */
   int64_t integers;
 } workspace_sizes;
 
@@ -69,8 +70,10 @@ static workspace_sizes find_workspace_sizes(const tn_lapack_task *task) {
   const int64_t m = task->m, n = task->n, k = smaller_of(m, n);
   switch (task->kind) {
     case TN_LAPACK_LQ:
-    case TN_LAPACK_QR:
       return (workspace_sizes){.scalars = k, .reals = BLOCK * (k + 1)};
+    case TN_LAPACK_QR:
+      return (workspace_sizes){
+          .scalars = k, .reals = BLOCK * (k + 1), .copy = m * n};
     case TN_LAPACK_EIGEN:
       return (workspace_sizes){.reals = 1 + (6 + 2 * n) * n,
                                .integers = 3 + 5 * n};
@@ -87,6 +90,7 @@ static workspace_sizes find_workspace_sizes(const tn_lapack_task *task) {
 typedef struct workspace {
   char *scalars;
   char *reals;
+  char *copy;
   int *integers;
   int n_reals;
   int n_integers;
@@ -95,12 +99,13 @@ typedef struct workspace {
 static workspace divide_workspace(const tn_lapack_task *task) {
   const workspace_sizes sizes = find_workspace_sizes(task);
   const size_t bytes = element_bytes(task);
-  char *ws = task->ws;
+  char *reals = (char *)task->ws + (size_t)sizes.scalars * bytes;
+  char *copy = reals + (size_t)sizes.reals * bytes;
   return (workspace){
-      .scalars = ws,
-      .reals = ws + (size_t)sizes.scalars * bytes,
-      .integers =
-          (int *)(void *)(ws + (size_t)(sizes.scalars + sizes.reals) * bytes),
+      .scalars = task->ws,
+      .reals = reals,
+      .copy = copy,
+      .integers = (int *)(void *)(copy + (size_t)sizes.copy * bytes),
       .n_reals = (int)sizes.reals,
       .n_integers = (int)sizes.integers};
 }
@@ -130,7 +135,8 @@ static int32_t plan_task(const tn_lapack *lapack, const tn_frame *call,
                    "a matrix with an edge of %lld is larger than %s accepts, "
                    "whose integers have 32 bits",
                    (long long)most, lapack->name);
-  *bytes = (uint64_t)(sizes.scalars + sizes.reals) * element_bytes(task) +
+  *bytes = (uint64_t)(sizes.scalars + sizes.reals + sizes.copy) *
+               element_bytes(task) +
            (uint64_t)sizes.integers * sizeof(int);
   return TN_OK;
 }
@@ -191,6 +197,12 @@ static void clear_above(const region *r) {
            (size_t)(r->n - i - 1) * r->bytes);
 }
 
+/* Clears the elements below the diagonal of a square. */
+static void clear_below(const region *r) {
+  for (int64_t i = 1; i < r->m; ++i)
+    memset(find_row(r, i), 0, (size_t)i * r->bytes);
+}
+
 /* Copies the elements below the diagonal to their mirror positions. */
 static void mirror_lower(const region *r) {
   for (int64_t i = 0; i < r->n; ++i)
@@ -199,15 +211,30 @@ static void mirror_lower(const region *r) {
              find_row(r, i) + (size_t)j * r->bytes, r->bytes);
 }
 
-/* Copies the triangle of a square from `from` to `to`, zeros beside it. */
-static void copy_triangle(const region *to, const region *from, int is_lower) {
+/* Copies the lower triangle of a square from `from` to `to`, zeros above it. */
+static void copy_lower(const region *to, const region *from) {
   for (int64_t i = 0; i < to->m; ++i) {
-    const int64_t begin = is_lower ? 0 : i, end = is_lower ? i + 1 : to->n;
     memset(find_row(to, i), 0, (size_t)to->n * to->bytes);
-    memcpy(find_row(to, i) + (size_t)begin * to->bytes,
-           find_row(from, i) + (size_t)begin * to->bytes,
-           (size_t)(end - begin) * to->bytes);
+    memcpy(find_row(to, i), find_row(from, i), (size_t)(i + 1) * to->bytes);
   }
+}
+
+#define COPY_TRANSPOSED(type)                                     \
+  for (int64_t i = row; i < row + SIDE && i < to->m; ++i)         \
+    for (int64_t j = column; j < column + SIDE && j < to->n; ++j) \
+  ((type *)(void *)to->at)[i * to->ld + j] =                      \
+      ((const type *)(const void *)from->at)[j * from->ld + i]
+
+/* Copies the transpose of `from` to `to`, in blocks that stay in the cache. */
+static void copy_transposed(const region *to, const region *from) {
+  enum { SIDE = 16 };
+  for (int64_t row = 0; row < to->m; row += SIDE)
+    for (int64_t column = 0; column < to->n; column += SIDE) {
+      if (to->bytes == sizeof(uint32_t))
+        COPY_TRANSPOSED(uint32_t);
+      else
+        COPY_TRANSPOSED(uint64_t);
+    }
 }
 
 /* ------------------------------------------------------------------- tasks */
@@ -265,26 +292,33 @@ static void run_lq(fortran_task *f) {
   }
   f->functions->geqrf(&f->n, &f->m, t->a, &f->lda, ws.scalars, ws.reals,
                       &ws.n_reals, &f->info);
-  copy_triangle(&b, &a, 1);
+  copy_lower(&b, &a);
   f->functions->orgqr(&f->n, &f->m, &f->m, t->a, &f->lda, ws.scalars, ws.reals,
                       &ws.n_reals, &f->info);
 }
 
+/* In column-major order the copy is the matrix itself. Its triangle is the
+ * upper one there, so the lower one of the rows of the copy. */
 static void run_qr(fortran_task *f) {
   const tn_lapack_task *t = f->task;
   const region a = find_region(t, t->a, t->m, t->n, t->lda);
   const region b = find_region(t, t->b, t->n, t->n, t->ldb);
   const workspace ws = divide_workspace(t);
+  const region copy = find_region(t, ws.copy, t->n, t->m, t->m);
+  const region lower = find_region(t, ws.copy, t->n, t->n, t->m);
   if (!is_finite_region(&a, 0)) {
     fill_nan(&a);
     fill_nan(&b);
     return;
   }
-  f->functions->gelqf(&f->n, &f->m, t->a, &f->lda, ws.scalars, ws.reals,
+  copy_transposed(&copy, &a);
+  f->functions->geqrf(&f->m, &f->n, ws.copy, &f->m, ws.scalars, ws.reals,
                       &ws.n_reals, &f->info);
-  copy_triangle(&b, &a, 0);
-  f->functions->orglq(&f->n, &f->m, &f->n, t->a, &f->lda, ws.scalars, ws.reals,
+  copy_transposed(&b, &lower);
+  clear_below(&b);
+  f->functions->orgqr(&f->m, &f->n, &f->n, ws.copy, &f->m, ws.scalars, ws.reals,
                       &ws.n_reals, &f->info);
+  copy_transposed(&a, &copy);
 }
 
 static void run_eigen(fortran_task *f) {

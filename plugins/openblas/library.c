@@ -98,9 +98,7 @@ static void find_lapack(openblas_library *library) {
              {"sgetrf_", &s->getrf},           {"dgetrf_", &d->getrf},
              {"sgetrs_", &s->getrs},           {"dgetrs_", &d->getrs},
              {"sgeqrf_", &s->geqrf},           {"dgeqrf_", &d->geqrf},
-             {"sgelqf_", &s->gelqf},           {"dgelqf_", &d->gelqf},
              {"sorgqr_", &s->orgqr},           {"dorgqr_", &d->orgqr},
-             {"sorglq_", &s->orglq},           {"dorglq_", &d->orglq},
              {"ssyevd_", &s->syevd},           {"dsyevd_", &d->syevd},
              {"sgesdd_", &s->gesdd},           {"dgesdd_", &d->gesdd}};
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)

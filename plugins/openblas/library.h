@@ -59,9 +59,7 @@ typedef struct openblas_functions {
   openblas_getrf *getrf;
   openblas_getrs *getrs;
   openblas_geqrf *geqrf;
-  openblas_geqrf *gelqf;
   openblas_orgqr *orgqr;
-  openblas_orgqr *orglq;
   openblas_syevd *syevd;
   openblas_gesdd *gesdd;
 } openblas_functions;
