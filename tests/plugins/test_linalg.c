@@ -216,6 +216,49 @@ Test(linalg, small_matrices_need_no_openblas) {
   check_all(0);
 }
 
+/* ----------------------------------------------------------- single outputs */
+
+/* The gradient of the sum of output k alone, with respect to a matrix of 2 x
+ * 2. */
+static void expect_gradient(tn_runtime *rt, const char *name, size_t k,
+                            const double *a, const double *want) {
+  const size_t n_out = strcmp(name, "linalg.svd") == 0 ? 3 : 2;
+  const host_shape square = {2, {2, 2}};
+  tn_array *x = move_to(rt, host_array(rt, TN_F64, square, a), find_place());
+  tn_array *out[MOST] = {NULL}, *ones = NULL, *gradient = NULL;
+  tn_tape *tape = NULL;
+  OK(tn_tape_create(rt, &tape));
+  OK(tn_tape_watch(tape, x));
+  OK(tn_tape_call(tape, host_operator(rt, name), TN_IN(x), NULL,
+                  &(tn_outputs){n_out, out, NULL}));
+  OK(tn_call(rt, host_operator(rt, "elemwise.ones_like"), TN_IN(out[k]), NULL,
+             TN_OUT(&ones)));
+  find_gradients(
+      tape,
+      &(query){
+          .n_heads = 1, .heads = &out[k], .weights = &ones, .n = 1, .of = &x},
+      &gradient);
+  tn_array *near = fetch(gradient);
+  host_expect(near, want, 4, 1e-12);
+  tn_tape_release(tape);
+  tn_array_release(near), tn_array_release(gradient), tn_array_release(ones);
+  tn_array_release(x), release_arrays(out, MOST);
+}
+
+/* Unlike those of vectors. Expected values: u * vt, I, and a^-T. */
+Test(linalg, gradients_of_values_are_finite_where_values_are_equal) {
+  tn_runtime *rt = open_runtime(1);
+  const double diagonal[] = {3, 0, 0, -2}, one[] = {1, 0, 0, 1};
+  const double swap[] = {0, 1, 1, 0}, signs[] = {1, 0, 0, -1};
+  const double twice[] = {2, 0, 0, 2}, half[] = {0.5, 0, 0, 0.5};
+  expect_gradient(rt, "linalg.svd", 1, diagonal, signs);
+  expect_gradient(rt, "linalg.svd", 1, one, one);
+  expect_gradient(rt, "linalg.svd", 1, swap, swap);
+  expect_gradient(rt, "linalg.syevd", 1, twice, one);
+  expect_gradient(rt, "linalg.slogdet", 1, twice, half);
+  tn_runtime_release(rt);
+}
+
 /* ---------------------------------------------------------- large matrices */
 
 /* x (m x k) times y (k x n). The caller frees it. */
