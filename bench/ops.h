@@ -127,6 +127,14 @@ typedef struct ops_extra {
     }                                                 \
   }
 
+/* A function of one matrix, or of a batch of them. */
+#define OPS_MATRIX(name, op, shape, goal)          \
+  {                                                \
+    name, "linalg." op, "", {shape}, op, {0}, 0, { \
+      { "forward", 0, goal }                       \
+    }                                              \
+  }
+
 /* The variance of Adam is drawn as everything else, and so has roots that are
  * NaN; that takes no longer. */
 /* A softmax of rows, or its logarithm. */
@@ -440,6 +448,20 @@ static const ops_case ops_cases[] = {
      {0},
      0,
      {{"forward", 0, 1}}},
+    OPS_MATRIX("inverse 256", "inverse", OPS_2(256, 256), 1),
+    OPS_MATRIX("inverse 4096 of 8", "inverse", OPS_3(4096, 8, 8), 1),
+    OPS_MATRIX("det 4096 of 8", "det", OPS_3(4096, 8, 8), 1),
+    OPS_MATRIX("qr 256x128", "qr", OPS_2(256, 128), 1),
+    OPS_MATRIX("svd 128", "svd", OPS_2(128, 128), 1),
+    OPS_MATRIX("syevd 128", "syevd", OPS_2(128, 128), 1),
+    {"solve 256 with 64",
+     "linalg.solve",
+     "",
+     {{2, {256, 256}}, {2, {256, 64}}},
+     "solve",
+     {0},
+     0,
+     {{"forward", 0, 1}}},
 };
 static const ops_extra ops_extras[] = {
     {"batch norm 8x64x56", 3, 2, 0, 0},
@@ -462,6 +484,9 @@ static const ops_extra ops_extras[] = {
     {"scatter add 1M", 1, 0, 1, 1 << 20},
     {"scatter add 30000x512 4096", 1, 0, 1, 30000},
     {"gather nd 1024x1024 64K", 1, 0, 1, 1024},
+    {"qr 256x128", 2, 0, 0, 0},
+    {"svd 128", 3, 0, 0, 0},
+    {"syevd 128", 2, 0, 0, 0},
 };
 
 /* That of a row. */

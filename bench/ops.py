@@ -24,7 +24,7 @@ ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 PARTS = ["--", *sys.argv[3:]]
 PLUGINS = [BUILD / "plugins" / name / f"{name}.so"
            for name in ("openblas", "elemwise", "nn", "tensor", "random",
-                        "optim")]
+                        "optim", "linalg")]
 PEERS = {**TORCHES, "onnxruntime": "ONNX Runtime"}
 # Of wheels; the first needs the second, Debian's is too old.
 MODULES = {"PYTHONPATH": os.pathsep.join(

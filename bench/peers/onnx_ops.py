@@ -93,6 +93,7 @@ MAKERS = {
     "instance_norm": lambda n: Node("InstanceNormalization", epsilon=1e-3),
     "l2_norm": lambda n: Node("LpNormalization", axis=n[0]),
     "lrn": lambda n: Node("LRN", size=n[0], alpha=1e-4, beta=0.75, bias=2.0),
+    "det": lambda n: Node("Det"),
 }
 
 

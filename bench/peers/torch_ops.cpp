@@ -214,6 +214,36 @@ Once dft(const Row &r, uint32_t) {
   return [=] { at::fft_fft(x, c10::nullopt, axis); };
 }
 
+Once inverse(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::linalg_inv(x); };
+}
+
+Once det(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::linalg_det(x); };
+}
+
+Once qr(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::linalg_qr(x); };
+}
+
+Once svd(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::linalg_svd(x, false); };
+}
+
+Once syevd(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  return [=] { at::linalg_eigh(x); };
+}
+
+Once solve(const Row &r, uint32_t) {
+  const at::Tensor a = r.in[0], b = r.in[1];
+  return [=] { at::linalg_solve(a, b); };
+}
+
 /* Into memory that is there, as ours. */
 Once transpose(const Row &r, uint32_t) {
   const at::Tensor from = r.in[0].transpose(r.c->n[0], r.c->n[1]);
@@ -421,6 +451,12 @@ const std::map<std::string, Make> makers = {
     {"logistic", logistic},
     {"ctc", ctc},
     {"flip", flip},
+    {"inverse", inverse},
+    {"det", det},
+    {"qr", qr},
+    {"svd", svd},
+    {"syevd", syevd},
+    {"solve", solve},
 };
 
 void run_row(const ops_case &c) {

@@ -11,8 +11,8 @@
  *
  * A library that the process has already opened keeps its number of threads,
  * because other callers rely on it. OpenBLAS has one number for the whole
- * process, so it is 1 only while a product of Tenon runs; afterwards the old
- * number returns.
+ * process, so it is 1 only while a product or factorisation of Tenon runs;
+ * afterwards the old number returns.
  *
  * A concurrent reader of the environment never sees freed memory: only the
  * pointer changes, and the copy stays until the plugin ends. A variable that
@@ -77,6 +77,34 @@ static void find_function(const openblas_library *library, const char *symbol,
   memcpy(function, &found, sizeof found);
 }
 
+/* Finds a function that may be absent; notes the name of an absent one. */
+static void find_optional(openblas_library *library, const char *symbol,
+                          void *function) {
+  void *found = dlsym(library->handle, symbol);
+  memcpy(function, &found, sizeof found);
+  if (!found) library->lacks = symbol;
+}
+
+/* Some builds of OpenBLAS have no LAPACK. */
+static void find_lapack(openblas_library *library) {
+  openblas_functions *s = &library->lapack[0], *d = &library->lapack[1];
+  const struct {
+    const char *symbol;
+    void *function;
+  } all[] = {{"cblas_strmm", &library->strmm}, {"cblas_strsm", &library->strsm},
+             {"cblas_dtrmm", &library->dtrmm}, {"cblas_dtrsm", &library->dtrsm},
+             {"spotrf_", &s->potrf},           {"dpotrf_", &d->potrf},
+             {"spotri_", &s->potri},           {"dpotri_", &d->potri},
+             {"sgetrf_", &s->getrf},           {"dgetrf_", &d->getrf},
+             {"sgetrs_", &s->getrs},           {"dgetrs_", &d->getrs},
+             {"sgeqrf_", &s->geqrf},           {"dgeqrf_", &d->geqrf},
+             {"sorgqr_", &s->orgqr},           {"dorgqr_", &d->orgqr},
+             {"ssyevd_", &s->syevd},           {"dsyevd_", &d->syevd},
+             {"sgesdd_", &s->gesdd},           {"dgesdd_", &d->gesdd}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
+    find_optional(library, all[i].symbol, all[i].function);
+}
+
 static int find_all(openblas_library *library, char why[256]) {
   char *(*config)(void) = NULL, *(*core)(void) = NULL;
   find_function(library, "cblas_sgemm", &library->sgemm);
@@ -98,6 +126,7 @@ static int find_all(openblas_library *library, char why[256]) {
   const char *end = blank ? strchr(blank + 1, ' ') : NULL;
   (void)snprintf(library->name, sizeof library->name, "%.*s %s",
                  end ? (int)(end - version) : 64, version, core());
+  find_lapack(library);
   return 1;
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * openblas.c: provides blas/1 if there is an OpenBLAS. It cuts a large product
- * into blocks of c. Each block is a call of OpenBLAS and a slice of the host's
- * parallel loop. The cut depends only on the shape.
+ * openblas.c: provides blas/1 if there is an OpenBLAS, and lapack/1 if that has
+ * LAPACK (lapack.c). It cuts a large product into blocks of c. Each block is a
+ * call of OpenBLAS and a slice of the host's parallel loop. The cut depends
+ * only on the shape.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lapack.h"
 #include "library.h"
 #include "plugin.gen.h"
 #include "tenon/plugin/blas.h"
@@ -26,6 +28,7 @@ enum {
 typedef struct instance {
   openblas_library library;
   tn_blas table;
+  tn_lapack lapack;
 } instance;
 
 /* -------------------------------------------------------------------- gemm */
@@ -119,6 +122,24 @@ static int32_t multiply_matrices(const tn_blas *blas, const tn_frame *call,
 
 /* ------------------------------------------------------------------ plugin */
 
+/* Offers both tables, or blas/1 alone if the library has no LAPACK. */
+static int32_t provide_tables(const tn_host *host, tn_registrar *registrar,
+                              instance *self) {
+  const openblas_library *library = &self->library;
+  const int32_t code =
+      registrar->provide(registrar, TN_BLAS_EXTENSION, &self->table);
+  if (code != TN_OK) return code;
+  if (!library->lacks) {
+    self->lapack = openblas_lapack_table(&self->library);
+    return registrar->provide(registrar, TN_LAPACK_EXTENSION, &self->lapack);
+  }
+  host->log(host, TN_LOG_INFO,
+            "%s has no LAPACK (%s is absent), so " TN_LAPACK_EXTENSION
+            " is not provided",
+            library->name, library->lacks);
+  return TN_OK;
+}
+
 int32_t openblas_init(const tn_host *host, tn_registrar *registrar,
                       void **out) {
   instance *self = calloc(1, sizeof *self);
@@ -139,8 +160,7 @@ int32_t openblas_init(const tn_host *host, tn_registrar *registrar,
                           .name = self->library.name,
                           .gemm = multiply_matrices};
   host->log(host, TN_LOG_INFO, "%s", self->library.name);
-  const int32_t code =
-      registrar->provide(registrar, TN_BLAS_EXTENSION, &self->table);
+  const int32_t code = provide_tables(host, registrar, self);
   if (code != TN_OK) openblas_fini(self);
   return code;
 }

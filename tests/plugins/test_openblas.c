@@ -134,3 +134,28 @@ Test(openblas, with_wide_integers_is_not_used) {
   tn_text_release(text);
   tn_runtime_release(rt);
 }
+
+/* The library of this test has products only. */
+Test(openblas, without_lapack_offers_products_alone) {
+  forget();
+  tn_runtime *rt = load(0);
+  tn_operator *op = NULL;
+  tn_text *text = NULL;
+  cr_assert_not_null(strstr(lines, "has no LAPACK"), "%s", lines);
+  cr_assert_not_null(strstr(lines, "lapack/1 is not provided"), "%s", lines);
+  OK(tn_plugin_load(rt, LINALG_FILE));
+  OK(tn_operator_get(rt, "linalg.svd", &op));
+  OK(tn_operator_explain(op, NULL, NULL, &text));
+  cr_assert_not_null(strstr(tn_text_get(text), "no plugin provides lapack/1"));
+  tn_text_release(text);
+  OK(tn_operator_get(rt, "linalg.potrf", &op));
+  OK(tn_operator_explain(op, NULL, NULL, &text));
+  cr_assert_null(strstr(tn_text_get(text), "no plugin provides lapack/1"));
+  tn_text_release(text);
+  OK(tn_plugin_load(rt, PLUGIN_FILE));
+  OK(tn_operator_get(rt, "nn.fully_connected", &op));
+  OK(tn_operator_explain(op, NULL, NULL, &text));
+  cr_assert_null(strstr(tn_text_get(text), "no plugin provides blas/1"));
+  tn_text_release(text);
+  tn_runtime_release(rt);
+}

@@ -219,6 +219,10 @@ ACME = "#include <string.h>\n#include <tenon/plugin/op.h>\n"
 BLOCKS = {
     ("tenon/plugin/blas.h", "int32_t acme_init(const tn_host *host, tn_registrar "
      "*registrar,"): File("#include <tenon/plugin/blas.h>\n"),
+    ("tenon/plugin/lapack.h",
+     "tn_lapack_task task = {.struct_size = sizeof task,"):
+        Lines("#include <tenon/plugin/lapack.h>",
+              "const tn_lapack *lapack, const tn_frame *call, void *a, int64_t n"),
     ("tenon/kernel/body_forms.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", "")]),
