@@ -135,6 +135,17 @@ typedef struct ops_extra {
     }                                                     \
   }
 
+#define OPS_ATTENTION(name, params, causal, goal)                              \
+  {                                                                            \
+    name, "nn.attention", params,                                              \
+        {{4, {1, 12, 512, 64}}, {4, {1, 12, 512, 64}}, {4, {1, 12, 512, 64}}}, \
+        "attention", {causal}, 4.0 * 12 * 512 * 512 * 64, {                    \
+      {"forward", 0, goal}, {                                                  \
+        "backward", 7, 1                                                       \
+      }                                                                        \
+    }                                                                          \
+  }
+
 static const ops_case ops_cases[] = {
     OPS_CONV("conv 3x3 64-64 56", 8, 64, 64, 3, 1, 1, 1, 56),
     OPS_CONV("conv 3x3 128-128 28", 8, 128, 128, 3, 1, 1, 1, 28),
@@ -253,6 +264,16 @@ static const ops_case ops_cases[] = {
      {5},
      0,
      {{"forward", 0, 3}}},
+    OPS_ATTENTION("attention 12x512x64", "", 0, 1.5),
+    OPS_ATTENTION("causal attention 12x512x64", "causal=true", 1, 1.5),
+    {"rotary 12x512x64",
+     "nn.rotary",
+     "",
+     {{4, {1, 12, 512, 64}}, {2, {512, 32}}, {2, {512, 32}}},
+     "rotary",
+     {0},
+     0,
+     {{"forward", 0, 1}}},
 };
 static const ops_extra ops_extras[] = {
     {"batch norm 8x64x56", 3, 2, 0, 0},
@@ -261,6 +282,8 @@ static const ops_extra ops_extras[] = {
     {"dropout 1M", 2, 0, 0, 0},
     {"cross entropy 4096x1024", 2, 0, 1, 1024},
     {"embedding 30000x512 4096", 1, 0, 0, 30000},
+    {"attention 12x512x64", 3, 0, 0, 0},
+    {"causal attention 12x512x64", 3, 0, 0, 0},
 };
 
 /* That of a row. */

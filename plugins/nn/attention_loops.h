@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * attention_loops.h: loops over tiles of scores (attention.h), included by
+ * each.h.
+ */
+#include "vector.h"
+
+/* Computes x = cap * tanh(x/cap), and in `bend` its derivative unless it is
+ * NULL. */
+LOOP(bend_scores) {
+  const nn_attention_loop *l = params;
+  const REAL cap = (REAL)l->cap;
+  REAL *x = block->out, *bend = (REAL *)(uintptr_t)block->in[0];
+  for (int64_t c = 0; c < l->n_columns; ++c, x += NN_ATTENTION_ROWS) {
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < l->lanes; ++i) {
+      const REAL t = MATH(tanh)(x[i] / cap);
+      x[i] = cap * t;
+      if (bend) bend[i] = 1 - t * t;
+    }
+    if (bend) bend += NN_ATTENTION_ROWS;
+  }
+}
+
+/* Adds a mask to scores; minus infinity replaces them, even NaN. */
+LOOP(mask_scores) {
+  const nn_attention_loop *l = params;
+  const REAL *mask = block->in[0], none = -(REAL)INFINITY;
+  REAL *x = block->out;
+  for (int64_t c = 0; c < l->n_columns; ++c) {
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < l->lanes; ++i)
+      x[i] = mask[i] <= none ? none : x[i] + mask[i];
+    x += NN_ATTENTION_ROWS;
+    mask += NN_ATTENTION_ROWS;
+  }
+}
+
+/* Updates the maxima of rows. Columns are compared in four sets, so that one
+ * comparison does not wait for the one before. */
+BODY void NAME(find_tops)(const REAL *x, REAL *top, int64_t lanes, int64_t n) {
+  enum { L = NAME(lanes), ROWS = NN_ATTENTION_ROWS, SETS = 4 };
+  for (int64_t i = 0; i < lanes; i += L) {
+    NAME(vector) most[SETS];
+    int64_t c = 0;
+    for (int k = 0; k < SETS; ++k) most[k] = NN_VECTOR(top + i);
+    for (; c + SETS <= n; c += SETS)
+      for (int k = 0; k < SETS; ++k)
+        NN_KEEP_MAX(most[k], NN_VECTOR(x + (c + k) * ROWS + i));
+    for (; c < n; ++c) NN_KEEP_MAX(most[0], NN_VECTOR(x + c * ROWS + i));
+    NN_KEEP_MAX(most[0], most[1]);
+    NN_KEEP_MAX(most[2], most[3]);
+    NN_KEEP_MAX(most[0], most[2]);
+    *(NAME(vector) *)(void *)(top + i) = most[0];
+  }
+}
+
+/* Writes the weights of all columns of `lanes` rows, and adds them to `sum`. */
+BODY void NAME(add_weights)(REAL *x, const REAL *top, REAL *sum,
+                            const int64_t lanes, int64_t n) {
+  for (int64_t c = 0; c < n; ++c, x += NN_ATTENTION_ROWS) {
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < lanes; ++i) {
+      const REAL weight = MATH(exp_down)(x[i] - top[i]);
+      x[i] = weight;
+      sum[i] += weight;
+    }
+  }
+}
+
+/* A maximum of minus infinity counts as 0, so that its weights are 0. */
+LOOP(take_scores) {
+  const nn_attention_loop *l = params;
+  const int64_t lanes = l->lanes, n = l->n_columns;
+  REAL *x = block->out, *top = l->top, *sum = l->sum, *factor = l->factor;
+  REAL old[NN_ATTENTION_ROWS], from[NN_ATTENTION_ROWS];
+  memcpy(old, top, (size_t)lanes * sizeof *old);
+  NAME(find_tops)(x, top, lanes, n);
+  TN_KERNEL_INDEPENDENT
+  for (int64_t i = 0; i < lanes; ++i) {
+    from[i] = top[i] <= -(REAL)INFINITY ? 0 : top[i];
+    factor[i] = MATH(exp_down)(old[i] - from[i]);
+    sum[i] *= factor[i];
+  }
+  if (lanes == NN_ATTENTION_ROWS)
+    NAME(add_weights)(x, from, sum, NN_ATTENTION_ROWS, n);
+  else
+    NAME(add_weights)(x, from, sum, lanes, n);
+}
+
+LOOP(weigh_scores) {
+  const nn_attention_loop *l = params;
+  const REAL *lse = l->top;
+  REAL *x = block->out, from[NN_ATTENTION_ROWS];
+  for (int64_t i = 0; i < l->lanes; ++i)
+    from[i] = lse[i] <= -(REAL)INFINITY ? 0 : lse[i];
+  for (int64_t c = 0; c < l->n_columns; ++c, x += NN_ATTENTION_ROWS) {
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < l->lanes; ++i)
+      x[i] = MATH(exp_down)(x[i] - from[i]);
+  }
+}
+
+LOOP(slope_scores) {
+  const nn_attention_loop *l = params;
+  const REAL *weight = block->in[0], *bend = block->in[1], *sum = l->sum;
+  REAL *x = block->out;
+  for (int64_t c = 0; c < l->n_columns; ++c) {
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < l->lanes; ++i) x[i] = weight[i] * (x[i] - sum[i]);
+    for (int64_t i = 0; bend && i < l->lanes; ++i) x[i] *= bend[i];
+    x += NN_ATTENTION_ROWS;
+    weight += NN_ATTENTION_ROWS;
+    if (bend) bend += NN_ATTENTION_ROWS;
+  }
+}
+
+LOOP(scale_lines) {
+  const nn_attention_loop *l = params;
+  const REAL *factor = l->factor;
+  REAL *x = block->out;
+  for (int64_t r = 0; r < block->n; ++r, x += l->width) {
+    const REAL f = factor[r];
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < l->width; ++i) x[i] *= f;
+  }
+}
+
+LOOP(dot_lines) {
+  const nn_attention_loop *l = params;
+  const REAL *x = block->in[0], *y = block->in[1];
+  REAL *sum = l->sum;
+  for (int64_t r = 0; r < block->n; ++r)
+    sum[r] = NAME(dot_rows)(x + r * l->width, y + r * l->width, l->width);
+}
