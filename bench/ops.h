@@ -146,6 +146,16 @@ typedef struct ops_extra {
     }                                                                          \
   }
 
+/* A layer of 128 units over 64 steps of `batch` rows of 128 elements. */
+#define OPS_RNN(name, mode, gates, batch)                                     \
+  {                                                                           \
+    name, "nn.rnn", "state_size=128 mode=" #mode,                             \
+        {{3, {64, batch, 128}}, {1, {(gates)*128 * (128 + 128 + 2)}}}, #mode, \
+        {gates}, 2.0 * 64 * (batch) * (gates)*128 * (128 + 128), {            \
+      { "forward", 0, 1.5 }                                                   \
+    }                                                                         \
+  }
+
 static const ops_case ops_cases[] = {
     OPS_CONV("conv 3x3 64-64 56", 8, 64, 64, 3, 1, 1, 1, 56),
     OPS_CONV("conv 3x3 128-128 28", 8, 128, 128, 3, 1, 1, 1, 28),
@@ -274,6 +284,9 @@ static const ops_case ops_cases[] = {
      {0},
      0,
      {{"forward", 0, 1}}},
+    OPS_RNN("lstm 64x32x128", lstm, 4, 32),
+    OPS_RNN("lstm 64x1x128", lstm, 4, 1),
+    OPS_RNN("gru 64x32x128", gru, 3, 32),
 };
 static const ops_extra ops_extras[] = {
     {"batch norm 8x64x56", 3, 2, 0, 0},
@@ -284,6 +297,9 @@ static const ops_extra ops_extras[] = {
     {"embedding 30000x512 4096", 1, 0, 0, 30000},
     {"attention 12x512x64", 3, 0, 0, 0},
     {"causal attention 12x512x64", 3, 0, 0, 0},
+    {"lstm 64x32x128", 3, 0, 0, 0},
+    {"lstm 64x1x128", 3, 0, 0, 0},
+    {"gru 64x32x128", 3, 0, 0, 0},
 };
 
 /* That of a row. */

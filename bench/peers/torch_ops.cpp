@@ -252,7 +252,32 @@ Once rotary(const Row &r, uint32_t) {
   };
 }
 
+/* The parts of a vector of parameters, as torch takes them; n[0]: gates. */
+std::vector<at::Tensor> split_parameters(const Row &r) {
+  const int64_t units = 128, n = r.c->n[0] * units, inputs = r.in[0].size(2);
+  const std::vector<at::Tensor> parts =
+      r.in[1].split_with_sizes({n * inputs, n * units, n, n});
+  return {parts[0].view({n, inputs}), parts[1].view({n, units}), parts[2],
+          parts[3]};
+}
+
+Once lstm(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0], zero = at::zeros({1, x.size(1), 128});
+  const std::vector<at::Tensor> parameters = split_parameters(r);
+  return [=] {
+    at::lstm(x, {zero, zero}, parameters, true, 1, 0, false, false, false);
+  };
+}
+
+Once gru(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0], zero = at::zeros({1, x.size(1), 128});
+  const std::vector<at::Tensor> parameters = split_parameters(r);
+  return [=] { at::gru(x, zero, parameters, true, 1, 0, false, false, false); };
+}
+
 const std::map<std::string, Make> makers = {
+    {"lstm", lstm},
+    {"gru", gru},
     {"attention", attention},
     {"rotary", rotary},
     {"convolution", convolution},
