@@ -168,6 +168,7 @@ typedef struct forward_work {
   char *state_out;
   char *cell_out;
   char *kept;     /* layer outputs, factors and values */
+  char *biases;   /* sums of bW and bR, for each direction */
   char *products; /* of W and the input, for each direction */
   char *packed;   /* R, for each direction */
   char *cells;    /* lstm: c, for each direction */
@@ -191,6 +192,7 @@ static forward_work plan_forward(const tn_frame *call, nn_rnn_memory *memory) {
   w.keeps = call->req[NN_RNN_OUT_KEPT] != TN_REQ_NULL;
   w.products =
       nn_rnn_take(memory, a, a->directions * a->steps * a->gates * cells);
+  w.biases = nn_rnn_take(memory, a, a->directions * a->gates * a->units);
   w.packed = nn_rnn_take(memory, a, a->directions * count_packed(a));
   w.cells = nn_rnn_take(memory, a, a->directions * cells);
   w.zeros = nn_rnn_take(memory, a, cells);
@@ -223,21 +225,26 @@ int32_t nn_rnn_bytes(const tn_frame *call, uint64_t *bytes) {
 
 /* ------------------------------------------------------------------ layers */
 
-/* Computes the products of W and all inputs of a direction, with biases. Those
- * of the third gate of gru lack bR, which a factor multiplies. */
+/* Adds the biases of a direction. Those of the third gate of gru lack bR, which
+ * a factor multiplies. */
+static void add_biases(const forward_work *w, int64_t direction) {
+  const nn_rnn_call *a = &w->a;
+  const int64_t n = a->gates * a->units;
+  const int64_t both = a->kind == NN_RNN_MODE_GRU ? 2 * a->units : n;
+  const char *bias = nn_rnn_skip(a, w->parameters,
+                                 nn_rnn_locate_biases(a, w->layer, direction));
+  char *to = nn_rnn_skip(a, w->biases, direction * n);
+  memcpy(to, bias, (size_t)(n * a->bytes));
+  tn_kernel_add_dense(to, bias + n * a->bytes, &a->mode, both);
+}
+
+/* Computes the products of W and all inputs of a direction. */
 static int32_t multiply_inputs(const forward_work *w, int64_t direction) {
   const nn_rnn_call *a = &w->a;
   const int64_t n = a->gates * a->units, rows = a->steps * a->batch;
   const int64_t depth = nn_rnn_count_inputs(a, w->layer);
   char *to = nn_rnn_skip(a, w->products, direction * rows * n);
-  const char *bias = nn_rnn_skip(a, w->parameters,
-                                 nn_rnn_locate_biases(a, w->layer, direction));
-  const int64_t both = a->kind == NN_RNN_MODE_GRU ? 2 * a->units : n;
   if (rows == 0) return TN_OK;
-  memcpy(to, bias, (size_t)(n * a->bytes));
-  tn_kernel_add_dense(to, bias + n * a->bytes, &a->mode, both);
-  for (int64_t r = 1; r < rows; ++r)
-    memcpy(to + r * n * a->bytes, to, (size_t)(n * a->bytes));
   return nn_multiply(
       a->call, &(tn_blas_gemm){.struct_size = sizeof(tn_blas_gemm),
                                .dtype = a->mode.compute,
@@ -246,7 +253,6 @@ static int32_t multiply_inputs(const forward_work *w, int64_t direction) {
                                .n = n,
                                .k = depth,
                                .alpha = 1,
-                               .beta = 1,
                                .a = w->x,
                                .b = nn_rnn_skip(a, w->parameters,
                                                 nn_rnn_locate_weights(
@@ -323,6 +329,7 @@ static nn_rnn_steps make_steps(const forward_work *w, int64_t direction,
   s.packed = nn_rnn_skip(a, w->packed, direction * count_packed(a));
   s.x = nn_rnn_skip(a, w->products,
                     (direction * a->steps * a->batch + first) * n);
+  s.biases = nn_rnn_skip(a, w->biases, direction * n);
   s.bias = nn_rnn_skip(
       a, w->parameters,
       nn_rnn_locate_biases(a, w->layer, direction) + n + 2 * a->units);
@@ -440,6 +447,7 @@ static int32_t compute_layer(forward_work *w) {
   int32_t code = open_layer(w);
   for (int64_t d = 0; d < a->directions && code == TN_OK; ++d) {
     pack_weights(w, d, count_lanes(a));
+    add_biases(w, d);
     code = multiply_inputs(w, d);
   }
   if (code == TN_OK)

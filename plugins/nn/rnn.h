@@ -81,7 +81,8 @@ typedef struct nn_rnn_steps {
   int64_t units;
   int is_reverse;
   const void *packed; /* weights R, strip by strip */
-  const void *x;      /* products of the input, with all biases but `bias` */
+  const void *x;      /* products of the input */
+  const void *biases; /* sums of bW and bR, without the `bias` of gru */
   int64_t x_step;
   const void *bias;  /* gru: bR of the third gate */
   const void *state; /* h before the first step */

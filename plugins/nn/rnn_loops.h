@@ -87,21 +87,24 @@ BODY int NAME(sum_strip)(const NAME(strip) * s, int64_t left,
 
 /* One row of a strip at one step: `n` units from `unit` on. */
 typedef struct NAME(place) {
-  const REAL *x; /* products of the input, gate by gate */
-  const REAL *h; /* h before the step */
-  REAL *out;     /* h after it */
-  REAL *cell;    /* lstm: c, before and after */
-  REAL *kept;    /* values for the gradient, or NULL */
+  const REAL *biases; /* of all gates */
+  const REAL *x;      /* products of the input, gate by gate */
+  const REAL *h;      /* h before the step */
+  REAL *out;          /* h after it */
+  REAL *cell;         /* lstm: c, before and after */
+  REAL *kept;         /* values for the gradient, or NULL */
   int64_t unit;
   int64_t n;
 } NAME(place);
 
-/* Adds the products of the input to the sums of n units of one gate. */
+/* Adds the products of the input and the biases to the sums of n units of one
+ * gate. */
 BODY void NAME(add_input)(const NAME(place) * p, int64_t at, const REAL *sum,
                           REAL *to, const int64_t n) {
   enum { L = NAME(lanes) };
   if (n < L) memset(to, 0, L * sizeof *to);
-  for (int64_t i = 0; i < n; ++i) to[i] = sum[i] + p->x[at + i];
+  for (int64_t i = 0; i < n; ++i)
+    to[i] = sum[i] + (p->x[at + i] + p->biases[at + i]);
 }
 
 /* Keeps value number `which` of n units for the gradient. */
@@ -138,11 +141,11 @@ BODY void NAME(finish_gru)(const nn_rnn_steps *l, const NAME(place) * p,
                            const REAL *sum, const int64_t n) {
   enum { L = NAME(lanes) };
   const REAL *bias = l->bias;
+  const REAL none[L] = {0};
   REAL gate[3][L], m[L] = {0}, old[L] = {0}, h[L];
   for (int g = 0; g < 2; ++g)
     NAME(add_input)(p, g * l->units + p->unit, sum + g * L, gate[g], n);
-  memset(gate[2], 0, sizeof gate[2]);
-  memcpy(gate[2], p->x + 2 * l->units + p->unit, (size_t)n * sizeof *m);
+  NAME(add_input)(p, 2 * l->units + p->unit, none, gate[2], n);
   for (int64_t i = 0; i < n; ++i) m[i] = sum[2 * L + i] + bias[p->unit + i];
   memcpy(old, p->h + p->unit, (size_t)n * sizeof *old);
   TN_KERNEL_INDEPENDENT
@@ -219,7 +222,8 @@ static TARGET void NAME(run_strip)(const nn_rnn_steps *l, int64_t t,
     for (int64_t i = 0; i < n; ++i) {
       const int64_t row = r + i;
       NAME(place)
-      p = {.x = (const REAL *)l->x + t * l->x_step + row * l->gates * l->units,
+      p = {.biases = l->biases,
+           .x = (const REAL *)l->x + t * l->x_step + row * l->gates * l->units,
            .h = h + row * s.row,
            .out = (REAL *)l->out + t * l->out_step + row * l->out_row,
            .unit = index * units};
