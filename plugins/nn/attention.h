@@ -147,7 +147,9 @@ int32_t nn_attention_backward_bytes(const tn_frame *call, uint64_t *bytes);
 typedef struct nn_attention_loop {
   int64_t lanes;
   int64_t n_columns;
-  int64_t width; /* of a row of out */
+  int64_t width;  /* of a row of out */
+  int64_t after;  /* row r hides column c if r < after + c, */
+  int64_t before; /* or if r >= before + c */
   double cap;
   void *top; /* arrays with one number for each row */
   void *sum;

@@ -35,6 +35,47 @@ LOOP(mask_scores) {
   }
 }
 
+/* Adds a mask that is the same for all rows: a number for each column. */
+LOOP(mask_columns) {
+  const nn_attention_loop *l = params;
+  const REAL *mask = block->in[0], none = -(REAL)INFINITY;
+  REAL *x = block->out;
+  for (int64_t c = 0; c < l->n_columns; ++c, x += NN_ATTENTION_ROWS) {
+    const REAL m = mask[c];
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < l->lanes; ++i) x[i] = m <= none ? none : x[i] + m;
+  }
+}
+
+/* Sets scores to minus infinity where the bytes of a mask are 0. */
+LOOP(mask_bytes) {
+  const nn_attention_loop *l = params;
+  const uint8_t *mask = block->in[0];
+  REAL *x = block->out;
+  for (int64_t c = 0; c < l->n_columns; ++c) {
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < l->lanes; ++i)
+      x[i] = mask[i] ? x[i] : -(REAL)INFINITY;
+    x += NN_ATTENTION_ROWS;
+    mask += NN_ATTENTION_ROWS;
+  }
+}
+
+/* Sets scores of columns after, or too far before, the own column of a row to
+ * minus infinity. */
+LOOP(hide_columns) {
+  const nn_attention_loop *l = params;
+  const int64_t lanes = l->lanes;
+  REAL *x = block->out;
+  for (int64_t c = 0; c < l->n_columns; ++c, x += NN_ATTENTION_ROWS) {
+    const int64_t after = l->after + c, before = l->before + c;
+    const int64_t end = after < lanes ? after : lanes;
+    for (int64_t i = 0; i < end; ++i) x[i] = -(REAL)INFINITY;
+    for (int64_t i = before > 0 ? before : 0; i < lanes; ++i)
+      x[i] = -(REAL)INFINITY;
+  }
+}
+
 /* Updates the maxima of rows. Columns are compared in four sets, so that one
  * comparison does not wait for the one before. */
 BODY void NAME(find_tops)(const REAL *x, REAL *top, int64_t lanes, int64_t n) {

@@ -223,41 +223,103 @@ static void read_mask(const nn_attention_call *a, const mask_part *part,
     to[c] = to[c] != 0 ? 0 : -INFINITY;
 }
 
+/* Returns the loop over a tile's rows without padding. */
+static nn_attention_loop make_row_loop(const nn_attention_tile *tile) {
+  return (nn_attention_loop){.lanes = tile->n_rows,
+                             .n_columns = tile->n_columns};
+}
+
+/* Adds a mask that is the same for all rows of a tile. */
+static void add_mask_of_columns(const nn_attention_call *a,
+                                const nn_attention_tile *tile,
+                                const mask_part *part, char *scores) {
+  static const nn_loops loops = NN_LOOPS(mask_columns);
+  const nn_attention_loop l = make_row_loop(tile);
+  TN_KERNEL_LINED char mask[NN_ATTENTION_COLUMNS * sizeof(double)];
+  double line[NN_ATTENTION_COLUMNS];
+  read_mask(a, part, 0, tile->n_columns, line);
+  for (int64_t c = 0; c < tile->n_columns; ++c)
+    nn_attention_put(a, mask, c, line[c]);
+  nn_run_loop(&a->mode, &loops, &(tn_kernel_block){.out = scores, .in = {mask}},
+              &l);
+}
+
+/* Applies a mask of bool with adjacent columns. */
+static void hide_by_bytes(const nn_attention_call *a,
+                          const nn_attention_tile *tile, const mask_part *part,
+                          char *scores) {
+  static const nn_loops loops = NN_LOOPS(mask_bytes);
+  const nn_attention_loop l = make_row_loop(tile);
+  TN_KERNEL_LINED char mask[NN_ATTENTION_COLUMNS * NN_ATTENTION_ROWS];
+  tn_transpose_of(1, a->mode.level)(
+      &(tn_transpose){mask, part->at, NN_ATTENTION_ROWS, part->row,
+                      tile->n_columns, tile->n_rows});
+  nn_run_loop(&a->mode, &loops, &(tn_kernel_block){.out = scores, .in = {mask}},
+              &l);
+}
+
 /* Writes the mask of a tile, in the order of its scores, to `to`. */
 static void spread_mask(const nn_attention_call *a,
-                        const nn_attention_tile *tile, char *to) {
-  const mask_part part = locate_mask(a, tile);
+                        const nn_attention_tile *tile, const mask_part *part,
+                        char *to) {
   double line[NN_ATTENTION_COLUMNS];
-  for (int64_t r = 0; r < tile->lanes; ++r) {
-    if (r < tile->n_rows && (r == 0 || part.row != 0))
-      read_mask(a, &part, r, tile->n_columns, line);
+  if (a->mask->dtype == a->mode.compute && part->column == 1) {
+    tn_transpose_of(a->bytes, a->mode.level)(
+        &(tn_transpose){to, part->at, NN_ATTENTION_ROWS, part->row,
+                        tile->n_columns, tile->n_rows});
+    return;
+  }
+  for (int64_t r = 0; r < tile->n_rows; ++r) {
+    read_mask(a, part, r, tile->n_columns, line);
     for (int64_t c = 0; c < tile->n_columns; ++c)
       nn_attention_put(a, to, c * NN_ATTENTION_ROWS + r, line[c]);
   }
 }
 
+/* Applies the mask to the scores of a tile. */
+static void apply_mask(const nn_attention_call *a,
+                       const nn_attention_tile *tile,
+                       const nn_attention_room *room) {
+  static const nn_loops loops = NN_LOOPS(mask_scores);
+  const mask_part part = locate_mask(a, tile);
+  const nn_attention_loop l = make_row_loop(tile);
+  if (part.row == 0) {
+    add_mask_of_columns(a, tile, &part, room->scores);
+  } else if (a->mask->dtype == TN_BOOL && part.column == 1) {
+    hide_by_bytes(a, tile, &part, room->scores);
+  } else {
+    spread_mask(a, tile, &part, room->mask);
+    nn_run_loop(&a->mode, &loops,
+                &(tn_kernel_block){.out = room->scores, .in = {room->mask}},
+                &l);
+  }
+}
+
+/* Returns a distance, or the nearest one that is beyond a tile. */
+static int64_t limit_distance(int64_t x) {
+  enum { FAR = 4 * NN_ATTENTION_COLUMNS };
+  return x < -FAR ? -FAR : x > FAR ? FAR : x;
+}
+
 /* Sets scores of columns after, or too far before, the own column of a row to
  * minus infinity. */
-static void hide_columns(const nn_attention_call *a,
-                         const nn_attention_tile *tile, char *scores) {
+static void hide_by_distance(const nn_attention_call *a,
+                             const nn_attention_tile *tile, char *scores) {
+  static const nn_loops loops = NN_LOOPS(hide_columns);
+  nn_attention_loop l = make_row_loop(tile);
   const int64_t own = add_within(tile->row, a->offset);
-  for (int64_t c = 0; c < tile->n_columns; ++c) {
-    const int64_t column = tile->column + c;
-    const int64_t above = own < column ? column - own : 0;
-    for (int64_t r = 0; r < above && r < tile->lanes; ++r)
-      nn_attention_put(a, scores, c * NN_ATTENTION_ROWS + r, -INFINITY);
-    if (a->window == 0) continue;
-    const int64_t below = add_within(add_within(column, -own), a->window);
-    for (int64_t r = below > 0 ? below : 0; r < tile->lanes; ++r)
-      nn_attention_put(a, scores, c * NN_ATTENTION_ROWS + r, -INFINITY);
-  }
+  const int64_t after =
+      add_within(tile->column, own == INT64_MIN ? INT64_MAX : -own);
+  l.after = limit_distance(after);
+  l.before =
+      limit_distance(a->window > 0 ? add_within(after, a->window) : INT64_MAX);
+  nn_run_loop(&a->mode, &loops, &(tn_kernel_block){.out = scores}, &l);
 }
 
 void nn_attention_score(const nn_attention_call *a,
                         const nn_attention_tile *tile,
                         const nn_attention_room *room) {
   static const nn_loops bend = NN_LOOPS(bend_scores);
-  static const nn_loops mask = NN_LOOPS(mask_scores);
   const nn_attention_loop l = {
       .lanes = tile->lanes, .n_columns = tile->n_columns, .cap = a->softcap};
   nn_multiply_block(
@@ -274,13 +336,8 @@ void nn_attention_score(const nn_attention_call *a,
     nn_run_loop(&a->mode, &bend,
                 &(tn_kernel_block){.out = room->scores, .in = {room->bend}},
                 &l);
-  if (a->mask) {
-    spread_mask(a, tile, room->mask);
-    nn_run_loop(&a->mode, &mask,
-                &(tn_kernel_block){.out = room->scores, .in = {room->mask}},
-                &l);
-  }
-  if (a->causal) hide_columns(a, tile, room->scores);
+  if (a->mask) apply_mask(a, tile, room);
+  if (a->causal) hide_by_distance(a, tile, room->scores);
 }
 
 /* ----------------------------------------------------------------- dropout */

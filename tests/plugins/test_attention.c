@@ -241,8 +241,58 @@ Test(attention, results_do_not_depend_on_threads) {
 
 /* -------------------------------------------------------------------- masks */
 
-static double large(int64_t i) {
+static double large_number(int64_t i) {
   return i % 2 ? 100 : -100;
+}
+
+/* A mask of each type and form, all of which hide the same columns. */
+static void check_mask(tn_dtype dtype, int32_t ndim, const int64_t *dims,
+                       double (*value)(int64_t i)) {
+  cases_call c;
+  fill(&c,
+       &(problem){.params = "",
+                  .batch = 2,
+                  .heads = 2,
+                  .key_heads = 2,
+                  .rows = 70,
+                  .columns = 133,
+                  .depth = 5,
+                  .width = 3,
+                  .masked = 1},
+       TN_F32);
+  cases_forward(rt, &c);
+  double *want = cases_values(c.out[0]);
+  tn_array_release(c.in[3]);
+  tn_array_release(c.out[0]), tn_array_release(c.out[1]);
+  tn_array_release(c.out[2]);
+  memset(c.out, 0, sizeof c.out);
+  c.in[3] = cases_array(rt, dtype, ndim, dims, value);
+  cases_forward(rt, &c);
+  expect_near(c.out[0], want, "out");
+  cases_release(&c);
+}
+
+/* The bits of mask_bit for (2,1,1,133), repeated for 70 rows. */
+static double repeated_bit(int64_t i) {
+  return mask_bit(i / (70 * 133) * 133 + i % 133);
+}
+
+static double repeated_number(int64_t i) {
+  return repeated_bit(i) != 0 ? 0 : -INFINITY;
+}
+
+static double mask_number(int64_t i) {
+  return mask_bit(i) != 0 ? 0 : -INFINITY;
+}
+
+Test(attention, masks_of_every_type_and_form_are_alike) {
+  const int64_t rows[4] = {2, 1, 70, 133}, columns[4] = {2, 1, 1, 133};
+  check_mask(TN_BOOL, 4, rows, repeated_bit);
+  check_mask(TN_F16, 4, columns, mask_number);
+  check_mask(TN_F16, 4, rows, repeated_number);
+  check_mask(TN_BF16, 4, rows, repeated_number);
+  check_mask(TN_F32, 4, rows, repeated_number);
+  check_mask(TN_F64, 4, rows, repeated_number);
 }
 
 /* Scores are 10000 and -10000. */
@@ -250,7 +300,8 @@ Test(attention, large_scores_do_not_overflow) {
   const int64_t dims[4] = {1, 1, 2, 1};
   cases_call c = {
       .op = "nn.attention", .params = "scale=1", .n_in = 3, .n_out = 3};
-  for (int i = 0; i < 3; ++i) c.in[i] = cases_array(rt, TN_F32, 4, dims, large);
+  for (int i = 0; i < 3; ++i)
+    c.in[i] = cases_array(rt, TN_F32, 4, dims, large_number);
   cases_forward(rt, &c);
   host_expect(c.out[0], (double[]){-100, 100}, 2, 0);
   host_expect(c.out[1], (double[]){10000, 10000}, 2, 0);
