@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attention_backward.c: the backward pass of attention.yaml. The gradients of k
- * and v belong to columns, that of q to rows, so there are two loops, and each
- * computes the weights again from lse. No slice adds to a result of another.
+ * attention_backward.c: the backward pass of attention.yaml, which computes the
+ * weights again from lse. The gradients of k and v belong to columns, that of q
+ * to rows. If there are many heads, a slice has all rows and columns of some
+ * heads; otherwise there are two loops, over rows and over columns, and both
+ * compute the weights. No slice adds to a result of another.
  *
  * With weights w and output gradients h, the gradient of v is w*h, that of the
  * weights h*v, and that of a score w*(h*v - sum), where `sum` is the product of
@@ -13,6 +15,8 @@
 #include "nn.h"
 #include "workspaces.h"
 
+enum { MANY_HEADS = 8 }; /* heads of k that give enough slices */
+
 /* A backward pass. Addresses are in the type of the computation. */
 typedef struct backward_work {
   nn_attention_call a;
@@ -21,6 +25,7 @@ typedef struct backward_work {
   const double *lse;
   char *to[3]; /* gradients of q, k and v; NULL: not requested */
   int64_t column_tiles;
+  int is_joined; /* the loop over columns also computes the gradient of q */
   nn_workspaces workspaces;
 } backward_work;
 
@@ -145,28 +150,42 @@ static int limit_columns(const nn_attention_call *a, nn_attention_tile *tile) {
 
 /* -------------------------------------------------------- gradient of q */
 
+/* Returns the address of a tile's rows in the gradient of q. */
+static char *locate_q_rows(const backward_work *w,
+                           const nn_attention_tile *tile) {
+  return w->to[0] +
+         nn_attention_number_row(&w->a, tile) * w->a.depth * w->a.bytes;
+}
+
+/* Adds the part of a tile to the gradient of its rows of q. */
+static void add_q_part(const backward_work *w, const nn_attention_tile *tile,
+                       const nn_attention_room *room) {
+  const nn_attention_call *a = &w->a;
+  nn_multiply_block(
+      &a->mode,
+      &(nn_block_product){.m = tile->n_rows,
+                          .n = a->depth,
+                          .k = tile->n_columns,
+                          .a = {room->slopes, 1, NN_ATTENTION_ROWS},
+                          .b = {nn_attention_locate_k(a, tile), a->depth, 1},
+                          .c = locate_q_rows(w, tile),
+                          .c_row = a->depth,
+                          .alpha = a->scale,
+                          .beta = 1});
+}
+
 /* Computes the gradient of the rows of a tile. */
 static void compute_q_rows(const backward_work *w, nn_attention_tile *tile,
                            const nn_attention_room *room) {
   const nn_attention_call *a = &w->a;
-  char *to = w->to[0] + nn_attention_number_row(a, tile) * a->depth * a->bytes;
-  memset(to, 0, (size_t)(tile->n_rows * a->depth * a->bytes));
+  memset(locate_q_rows(w, tile), 0,
+         (size_t)(tile->n_rows * a->depth * a->bytes));
   turn_rows(w, tile, room);
   for (int64_t c = 0; c < w->column_tiles; ++c) {
     tile->column = c * NN_ATTENTION_COLUMNS;
     if (!limit_columns(a, tile)) continue;
     compute_tile(w, tile, room);
-    nn_multiply_block(
-        &a->mode,
-        &(nn_block_product){.m = tile->n_rows,
-                            .n = a->depth,
-                            .k = tile->n_columns,
-                            .a = {room->slopes, 1, NN_ATTENTION_ROWS},
-                            .b = {nn_attention_locate_k(a, tile), a->depth, 1},
-                            .c = to,
-                            .c_row = a->depth,
-                            .alpha = a->scale,
-                            .beta = 1});
+    add_q_part(w, tile, room);
   }
 }
 
@@ -222,6 +241,7 @@ static void add_head(const backward_work *w, nn_attention_tile tile,
                                    .b = {.at = nn_attention_locate_q(a, &tile)},
                                    .c = k,
                                    .alpha = a->scale});
+    if (w->is_joined) add_q_part(w, &tile, room);
     nn_attention_drop(a, &tile, room->scores);
     if (v)
       add_part(w, &tile,
@@ -263,13 +283,24 @@ static void compute_columns(const backward_work *w, int64_t i,
   }
 }
 
-/* Computes the gradients of k and v in the column tiles [begin, end). */
+/* Clears the gradient of all heads of q that use a head of k. */
+static void clear_q_heads(const backward_work *w, int64_t key_head) {
+  const nn_attention_call *a = &w->a;
+  const int64_t n = a->heads / a->key_heads * a->rows;
+  (void)clear_rows(w, w->to[0], key_head * n, n, a->depth);
+}
+
+/* Computes the gradients of k and v in the column tiles [begin, end), or all
+ * gradients of the heads [begin, end) of k. */
 static int32_t column_slice(void *arg, int64_t begin, int64_t end) {
   backward_work *w = arg;
   const uint32_t slot = nn_take_workspace(&w->workspaces);
   const nn_attention_room room = nn_attention_divide_room(
       &w->a, 1, nn_locate_workspace(&w->workspaces, slot));
-  for (int64_t i = begin; i < end; ++i) compute_columns(w, i, &room);
+  const int64_t each = w->is_joined ? w->column_tiles : 1;
+  for (int64_t i = begin; w->is_joined && i < end; ++i) clear_q_heads(w, i);
+  for (int64_t i = begin * each; i < end * each; ++i)
+    compute_columns(w, i, &room);
   nn_release_workspace(&w->workspaces, slot);
   return TN_OK;
 }
@@ -301,16 +332,29 @@ static nn_wide_operands open_operands(backward_work *w) {
   return wide;
 }
 
+/* Computes the requested gradients. */
+static int32_t run_backward(backward_work *w) {
+  const nn_attention_call *a = &w->a;
+  const int64_t cost = (1 + a->columns) * NN_ATTENTION_ROWS;
+  const int64_t heads = a->batch * a->key_heads;
+  const int has_columns = w->to[1] || w->to[2];
+  w->is_joined = w->to[0] && has_columns && heads >= MANY_HEADS;
+  if (w->is_joined)
+    return nn_run_parallel(a->call, heads, (1 + a->rows) * (1 + a->columns),
+                           column_slice, w);
+  int32_t code = TN_OK;
+  if (w->to[0])
+    code = nn_run_parallel(a->call, count_row_slices(a), cost, q_slice, w);
+  if (code == TN_OK && has_columns)
+    code =
+        nn_run_parallel(a->call, count_column_slices(w), cost, column_slice, w);
+  return code;
+}
+
 int32_t nn_attention_backward(const tn_frame *call) {
   backward_work w = plan_backward(call);
   const nn_wide_operands wide = open_operands(&w);
-  const int64_t cost = (1 + w.a.columns) * NN_ATTENTION_ROWS;
-  int32_t code = TN_OK;
-  if (w.to[0])
-    code = nn_run_parallel(call, count_row_slices(&w.a), cost, q_slice, &w);
-  if (code == TN_OK && (w.to[1] || w.to[2]))
-    code =
-        nn_run_parallel(call, count_column_slices(&w), cost, column_slice, &w);
+  const int32_t code = run_backward(&w);
   for (uint32_t i = 0; i < 3 && code == TN_OK; ++i)
     nn_store_wide_output(&wide, &call->out[i], w.to[i]);
   return code;

@@ -182,6 +182,7 @@ Test(attention, rows_and_columns_of_several_tiles_are_right) {
   check(&(problem){"", 2, 3, 3, 130, 200, 20, 33, .cap = 0});
   check(&(problem){"", 1, 4, 2, 70, 97, 65, 40, .masked = 1});
   check(&(problem){"", 1, 1, 1, 3, 100, 600, 130, .cap = 0});
+  check(&(problem){"", 5, 4, 2, 70, 100, 8, 12, .cap = 0}); /* many heads */
   check(&(problem){"softcap=2", 2, 2, 1, 33, 130, 5, 3, .cap = 2});
   check(&(problem){.params = "causal=true",
                    .batch = 1,
