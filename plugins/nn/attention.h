@@ -151,7 +151,12 @@ typedef struct nn_attention_loop {
   int64_t after;  /* row r hides column c if r < after + c, */
   int64_t before; /* or if r >= before + c */
   double cap;
-  void *top; /* arrays with one number for each row */
+  int64_t column;   /* number of the first column */
+  uint64_t key;     /* of the random numbers of dropout, */
+  uint64_t counter; /* the lower counter of the first row, */
+  uint32_t limit;   /* words below are dropped, */
+  double kept;      /* and the factor of the others */
+  void *top;        /* arrays with one number for each row */
   void *sum;
   void *factor;
 } nn_attention_loop;

@@ -128,6 +128,51 @@ LOOP(take_scores) {
     NAME(add_weights)(x, from, sum, lanes, n);
 }
 
+/* Computes the words of Philox blocks with lower counters from `low` on, one
+ * for each row, and the upper counter `high`. Rows are the inner loop, so that
+ * it is vectorised. */
+BODY void NAME(draw_rows)(const nn_attention_loop *l, uint64_t high,
+                          uint32_t word[4][NN_ATTENTION_ROWS]) {
+  uint32_t key[2] = {(uint32_t)l->key, (uint32_t)(l->key >> 32)};
+  for (int r = 0; r < NN_ATTENTION_ROWS; ++r) {
+    const uint64_t counter = l->counter + (uint64_t)r;
+    word[0][r] = (uint32_t)counter;
+    word[1][r] = (uint32_t)(counter >> 32);
+    word[2][r] = (uint32_t)high;
+    word[3][r] = (uint32_t)(high >> 32);
+  }
+  for (int round = 0; round < 10; ++round) {
+    TN_KERNEL_INDEPENDENT
+    for (int r = 0; r < NN_ATTENTION_ROWS; ++r) {
+      uint32_t c[4] = {word[0][r], word[1][r], word[2][r], word[3][r]};
+      tn_kernel_philox_round(c, key);
+      word[0][r] = c[0];
+      word[1][r] = c[1];
+      word[2][r] = c[2];
+      word[3][r] = c[3];
+    }
+    key[0] += 0x9e3779b9u;
+    key[1] += 0xbb67ae85u;
+  }
+}
+
+/* Multiplies weights by 0 or 1/(1 - p). */
+LOOP(drop_weights) {
+  const nn_attention_loop *l = params;
+  const REAL kept = (REAL)l->kept;
+  uint32_t word[4][NN_ATTENTION_ROWS];
+  REAL *x = block->out;
+  for (int64_t c = 0; c < l->n_columns; ++c, x += NN_ATTENTION_ROWS) {
+    const int64_t column = l->column + c;
+    const uint32_t *drawn = word[column % 4];
+    if (c == 0 || column % 4 == 0)
+      NAME(draw_rows)(l, (uint64_t)(1 + column / 4), word);
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < l->lanes; ++i)
+      x[i] *= drawn[i] < l->limit ? 0 : kept;
+  }
+}
+
 LOOP(weigh_scores) {
   const nn_attention_loop *l = params;
   const REAL *lse = l->top;

@@ -342,54 +342,17 @@ void nn_attention_score(const nn_attention_call *a,
 
 /* ----------------------------------------------------------------- dropout */
 
-/* Computes the words of Philox blocks with lower counters from `low` on, one
- * for each row, and the upper counter `high`. Rows are the inner loop, so that
- * it is vectorised. */
-static void draw_rows(const tn_random *random, uint64_t low, uint64_t high,
-                      uint32_t word[4][NN_ATTENTION_ROWS]) {
-  uint32_t key[2] = {(uint32_t)random->key, (uint32_t)(random->key >> 32)};
-  for (int64_t r = 0; r < NN_ATTENTION_ROWS; ++r) {
-    const uint64_t counter = random->offset + low + (uint64_t)r;
-    word[0][r] = (uint32_t)counter;
-    word[1][r] = (uint32_t)(counter >> 32);
-    word[2][r] = (uint32_t)high;
-    word[3][r] = (uint32_t)(high >> 32);
-  }
-  for (int round = 0; round < 10; ++round) {
-    for (int64_t r = 0; r < NN_ATTENTION_ROWS; ++r) {
-      uint32_t c[4] = {word[0][r], word[1][r], word[2][r], word[3][r]};
-      tn_kernel_philox_round(c, key);
-      for (int w = 0; w < 4; ++w) word[w][r] = c[w];
-    }
-    key[0] += 0x9e3779b9u;
-    key[1] += 0xbb67ae85u;
-  }
-}
-
-/* Multiplies the elements of one column by 0 or 1/(1 - p). */
-static void drop_column(const nn_attention_call *a, const uint32_t *word,
-                        char *column, int64_t lanes) {
-  const uint32_t limit = a->p < 1 ? (uint32_t)(a->p * 0x1p32) : 0;
-  const double kept = a->p < 1 ? 1 / (1 - a->p) : 0;
-  for (int64_t r = 0; r < lanes; ++r) {
-    const double factor = word[r] < limit ? 0 : kept;
-    if (a->mode.compute == TN_F32)
-      ((float *)(void *)column)[r] *= (float)factor;
-    else
-      ((double *)(void *)column)[r] *= factor;
-  }
-}
-
 void nn_attention_drop(const nn_attention_call *a,
                        const nn_attention_tile *tile, char *scores) {
-  uint32_t word[4][NN_ATTENTION_ROWS];
-  const uint64_t row = (uint64_t)nn_attention_number_row(a, tile);
+  static const nn_loops loops = NN_LOOPS(drop_weights);
   if (!a->drops) return;
-  for (int64_t c = 0; c < tile->n_columns; ++c) {
-    const int64_t column = tile->column + c;
-    if (column % 4 == 0)
-      draw_rows(&a->random, row, (uint64_t)(1 + column / 4), word);
-    drop_column(a, word[column % 4], scores + c * NN_ATTENTION_ROWS * a->bytes,
-                tile->lanes);
-  }
+  const nn_attention_loop l = {
+      .lanes = tile->lanes,
+      .n_columns = tile->n_columns,
+      .column = tile->column,
+      .key = a->random.key,
+      .counter = a->random.offset + (uint64_t)nn_attention_number_row(a, tile),
+      .limit = a->p < 1 ? (uint32_t)(a->p * 0x1p32) : 0,
+      .kept = a->p < 1 ? 1 / (1 - a->p) : 0};
+  nn_run_loop(&a->mode, &loops, &(tn_kernel_block){.out = scores}, &l);
 }
