@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nn.attention and nn.rotary: values and gradients of torch, calls of several
  * tiles against sums in f64, masks that hide everything, dropped weights, and
- * operands that do not fit.
+ * operands that do not fit. With ATTENTION_PLACE and the plugins of
+ * ATTENTION_FILES the calls of several tiles run on a device too
+ * (tests/cuda).
  */
 #include <stdlib.h>
 
@@ -45,6 +47,19 @@ static double mask_bit(int64_t i) {
   return i % 7 != 3;
 }
 
+static const char *place_name; /* the device of the calls; NULL: the CPU */
+
+/* Moves an array to the device of the calls. */
+static void move(tn_array **array) {
+  tn_place place;
+  tn_array *moved = NULL;
+  if (!place_name || !*array) return;
+  OK(tn_place_parse(rt, place_name, &place));
+  OK(tn_array_to(*array, place, &moved));
+  tn_array_release(*array);
+  *array = moved;
+}
+
 /* Shapes and parameters of a call. */
 typedef struct problem {
   const char *params;
@@ -76,6 +91,8 @@ static void fill(cases_call *c, const problem *p, tn_dtype dtype) {
                             (int64_t[]){p->batch, p->heads, p->rows, p->width},
                             head_noise);
   for (int i = 0; i < 3; ++i) c->req[i] = TN_REQ_WRITE;
+  for (int i = 0; i < 4; ++i) move(&c->in[i]);
+  move(&c->heads[0]);
 }
 
 /* The expected results of a call, in f64. */
@@ -268,6 +285,7 @@ static void check_mask(tn_dtype dtype, int32_t ndim, const int64_t *dims,
   tn_array_release(c.out[2]);
   memset(c.out, 0, sizeof c.out);
   c.in[3] = cases_array(rt, dtype, ndim, dims, value);
+  move(&c.in[3]);
   cases_forward(rt, &c);
   expect_near(c.out[0], want, "out");
   cases_release(&c);
@@ -293,6 +311,44 @@ Test(attention, masks_of_every_type_and_form_are_alike) {
   check_mask(TN_F16, 4, rows, repeated_number);
   check_mask(TN_BF16, 4, rows, repeated_number);
   check_mask(TN_F32, 4, rows, repeated_number);
+  check_mask(TN_F64, 4, rows, repeated_number);
+}
+
+/* ------------------------------------------------------------ on a device */
+
+/* Loads the plugins of a list of files with `:` between them. */
+static void load_files(const char *files) {
+  char list[4096];
+  cr_assert_lt(strlen(files), sizeof list);
+  strcpy(list, files);
+  for (char *file = strtok(list, ":"); file; file = strtok(NULL, ":"))
+    OK(tn_plugin_load(rt, file));
+}
+
+Test(attention, tiles_of_a_device_are_right) {
+  const char *files = getenv("ATTENTION_FILES");
+  const int64_t rows[4] = {2, 1, 70, 133}, columns[4] = {2, 1, 1, 133};
+  place_name = getenv("ATTENTION_PLACE");
+  if (!place_name || !files)
+    cr_skip_test("ATTENTION_PLACE and ATTENTION_FILES name no device");
+  load_files(files);
+  check(&(problem){"", 1, 2, 1, 40, 70, 33, 40, .cap = 0});
+  check(&(problem){"", 1, 1, 1, 3, 33, 4, 300, .cap = 0});
+  check(&(problem){.params = "causal=true causal_offset=30 window=20 softcap=3",
+                   .batch = 2,
+                   .heads = 4,
+                   .key_heads = 2,
+                   .rows = 40,
+                   .columns = 71,
+                   .depth = 6,
+                   .width = 5,
+                   .masked = 1,
+                   .causal = 1,
+                   .offset = 30,
+                   .window = 20,
+                   .cap = 3});
+  check_mask(TN_BOOL, 4, rows, repeated_bit);
+  check_mask(TN_F16, 4, columns, mask_number);
   check_mask(TN_F64, 4, rows, repeated_number);
 }
 
