@@ -291,13 +291,12 @@ static void pack_weights(const forward_work *w, int64_t direction,
     }
 }
 
-/* Returns the units of a vector at the level of the call. */
+/* Returns the units of a vector in the loops of the call. */
 static int64_t count_lanes(const nn_rnn_call *a) {
-#if defined(TN_KERNEL_AVX2)
-  return ((int64_t)16 << a->mode.level) / a->bytes;
-#else
-  return 16 / a->bytes;
-#endif
+  static const nn_loops loops = NN_LOOPS(report_lanes);
+  int64_t lanes = 0;
+  nn_run_loop(&a->mode, &loops, &(tn_kernel_block){.out = &lanes}, NULL);
+  return lanes;
 }
 
 /* Returns the first element of the state of a layer and direction; zeros if it

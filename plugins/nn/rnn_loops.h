@@ -10,6 +10,13 @@
 enum { NAME(most) = BYTES == 64 ? 6 : 2 }; /* rows with sums in registers */
 enum { NAME(half) = BYTES == 64 ? 3 : 1 };
 
+/* Writes the number of units of a vector to *out, an int64_t. */
+LOOP(report_lanes) {
+  int64_t *lanes = block->out;
+  (void)params;
+  *lanes = NAME(lanes);
+}
+
 /* A product of some rows h and a strip. */
 typedef struct NAME(strip) {
   const REAL *weights;

@@ -386,6 +386,28 @@ Test(attention, a_row_without_columns_is_zero) {
   cases_release(&c);
 }
 
+Test(attention, no_rows_and_no_columns_are_allowed) {
+  cases_call c;
+  fill(&c, &(problem){"", 1, 2, 2, 3, 0, 4, 2, .cap = 0}, TN_F32);
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  host_expect(c.out[0], (double[12]){0}, 12, 0);
+  host_expect(c.grads[0], (double[24]){0}, 24, 0);
+  cases_release(&c);
+  fill(&c, &(problem){"", 1, 2, 1, 0, 3, 4, 2, .cap = 0}, TN_F16);
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  host_expect(c.grads[1], (double[12]){0}, 12, 0);
+  host_expect(c.grads[2], (double[6]){0}, 6, 0);
+  cases_release(&c);
+  fill(&c, &(problem){"causal=true", 1, 1, 1, 2, 3, 0, 1, .causal = 1}, TN_F64);
+  cases_forward(rt, &c);
+  double *v = cases_values(c.in[2]);
+  host_expect(c.out[0], (double[]){v[0], (v[0] + v[1]) / 2}, 2, 1e-15);
+  free(v);
+  cases_release(&c);
+}
+
 Test(attention, infinite_numbers_of_a_mask_hide_and_win) {
   const double mask[] = {-INFINITY, 0, 0.5, -INFINITY}, ones[] = {1, 1, 1, 1};
   const double v[] = {1, 2, 3, 4};
