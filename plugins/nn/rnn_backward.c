@@ -225,7 +225,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
 
 /* Computes c = beta * c + op(a) * op(b), with dense matrices unless lda or ldb
  * is set. */
-static int32_t multiply(const backward_work *w, tn_blas_gemm *g) {
+static int32_t multiply_matrices(const backward_work *w, tn_blas_gemm *g) {
   g->struct_size = sizeof *g;
   g->dtype = w->a.mode.compute;
   g->alpha = 1;
@@ -244,16 +244,16 @@ static int32_t compute_r(const backward_work *w, int64_t direction, char *to) {
   const char *slopes = nn_rnn_skip(a, w->seconds, direction * count_gates(a));
   const part p = {.w = w, .direction = direction};
   const int64_t first = direction == 0 ? 0 : rows;
-  int32_t code =
-      multiply(w, &(tn_blas_gemm){.transpose_a = 1,
-                                  .m = n,
-                                  .n = a->units,
-                                  .k = a->batch,
-                                  .a = nn_rnn_skip(a, slopes, first * n),
-                                  .b = locate_state(&p, w->state, 0),
-                                  .c = to});
+  int32_t code = multiply_matrices(
+      w, &(tn_blas_gemm){.transpose_a = 1,
+                         .m = n,
+                         .n = a->units,
+                         .k = a->batch,
+                         .a = nn_rnn_skip(a, slopes, first * n),
+                         .b = locate_state(&p, w->state, 0),
+                         .c = to});
   if (code != TN_OK || rows == 0) return code;
-  return multiply(
+  return multiply_matrices(
       w, &(tn_blas_gemm){
              .transpose_a = 1,
              .m = n,
@@ -291,13 +291,14 @@ static int32_t compute_weights(const backward_work *w, int64_t direction) {
     memset(to, 0, (size_t)(n * (depth + a->units) * a->bytes));
     return TN_OK;
   }
-  const int32_t code = multiply(w, &(tn_blas_gemm){.transpose_a = 1,
-                                                   .m = n,
-                                                   .n = depth,
-                                                   .k = a->steps * a->batch,
-                                                   .a = slopes,
-                                                   .b = w->x,
-                                                   .c = to});
+  const int32_t code =
+      multiply_matrices(w, &(tn_blas_gemm){.transpose_a = 1,
+                                           .m = n,
+                                           .n = depth,
+                                           .k = a->steps * a->batch,
+                                           .a = slopes,
+                                           .b = w->x,
+                                           .c = to});
   return code == TN_OK ? compute_r(w, direction, nn_rnn_skip(a, to, n * depth))
                        : code;
 }
@@ -308,7 +309,7 @@ static int32_t compute_input(const backward_work *w, char *to) {
   const int64_t depth = nn_rnn_count_inputs(a, w->layer);
   int32_t code = TN_OK;
   for (int64_t d = 0; d < a->directions && code == TN_OK; ++d)
-    code = multiply(
+    code = multiply_matrices(
         w,
         &(tn_blas_gemm){.m = a->steps * a->batch,
                         .n = depth,
@@ -322,7 +323,7 @@ static int32_t compute_input(const backward_work *w, char *to) {
 }
 
 /* Sets to = x * factors, the factors of dropout of the layer before. */
-static void drop(const backward_work *w, const char *x, char *to) {
+static void apply_factors(const backward_work *w, const char *x, char *to) {
   const nn_rnn_call *a = &w->a;
   const char *factors =
       nn_rnn_skip(a, w->kept, nn_rnn_locate_factors(a, w->layer - 1));
@@ -345,7 +346,7 @@ static void open_layer(backward_work *w) {
   if (w->layer == 0) return;
   w->x = nn_rnn_skip(a, w->kept, nn_rnn_locate_output(a, w->layer - 1));
   if (a->p <= 0) return;
-  drop(w, w->x, w->dropped);
+  apply_factors(w, w->x, w->dropped);
   w->x = w->dropped;
 }
 
@@ -372,7 +373,7 @@ static int32_t compute_layer(backward_work *w) {
   if (code != TN_OK) return code;
   write_states(w, w->to[NN_RNN_IN_STATE], w->carry);
   write_states(w, w->to[NN_RNN_IN_STATE_CELL], w->cell_carry);
-  if (w->layer > 0 && a->p > 0) drop(w, to, to);
+  if (w->layer > 0 && a->p > 0) apply_factors(w, to, to);
   w->grad = to;
   return TN_OK;
 }
