@@ -162,6 +162,27 @@ typedef struct ops_extra {
     }                                                     \
   }
 
+#define OPS_ATTENTION(name, params, causal, goal)                              \
+  {                                                                            \
+    name, "nn.attention", params,                                              \
+        {{4, {1, 12, 512, 64}}, {4, {1, 12, 512, 64}}, {4, {1, 12, 512, 64}}}, \
+        "attention", {causal}, 4.0 * 12 * 512 * 512 * 64, {                    \
+      {"forward", 0, goal}, {                                                  \
+        "backward", 7, 1                                                       \
+      }                                                                        \
+    }                                                                          \
+  }
+
+/* A layer of 128 units over 64 steps of `batch` rows of 128 elements. */
+#define OPS_RNN(name, mode, gates, batch)                                     \
+  {                                                                           \
+    name, "nn.rnn", "state_size=128 mode=" #mode,                             \
+        {{3, {64, batch, 128}}, {1, {(gates)*128 * (128 + 128 + 2)}}}, #mode, \
+        {gates}, 2.0 * 64 * (batch) * (gates)*128 * (128 + 128), {            \
+      { "forward", 0, 1.5 }                                                   \
+    }                                                                         \
+  }
+
 static const ops_case ops_cases[] = {
     OPS_CONV("conv 3x3 64-64 56", 8, 64, 64, 3, 1, 1, 1, 56),
     OPS_CONV("conv 3x3 128-128 28", 8, 128, 128, 3, 1, 1, 1, 28),
@@ -462,6 +483,19 @@ static const ops_case ops_cases[] = {
      {0},
      0,
      {{"forward", 0, 1}}},
+    OPS_ATTENTION("attention 12x512x64", "", 0, 1.5),
+    OPS_ATTENTION("causal attention 12x512x64", "causal=true", 1, 1.5),
+    {"rotary 12x512x64",
+     "nn.rotary",
+     "",
+     {{4, {1, 12, 512, 64}}, {2, {512, 32}}, {2, {512, 32}}},
+     "rotary",
+     {0},
+     0,
+     {{"forward", 0, 1}}},
+    OPS_RNN("lstm 64x32x128", lstm, 4, 32),
+    OPS_RNN("lstm 64x1x128", lstm, 4, 1),
+    OPS_RNN("gru 64x32x128", gru, 3, 32),
 };
 static const ops_extra ops_extras[] = {
     {"batch norm 8x64x56", 3, 2, 0, 0},
@@ -487,6 +521,11 @@ static const ops_extra ops_extras[] = {
     {"qr 256x128", 2, 0, 0, 0},
     {"svd 128", 3, 0, 0, 0},
     {"syevd 128", 2, 0, 0, 0},
+    {"attention 12x512x64", 3, 0, 0, 0},
+    {"causal attention 12x512x64", 3, 0, 0, 0},
+    {"lstm 64x32x128", 3, 0, 0, 0},
+    {"lstm 64x1x128", 3, 0, 0, 0},
+    {"gru 64x32x128", 3, 0, 0, 0},
 };
 
 /* That of a row. */

@@ -409,7 +409,69 @@ Once flip(const Row &r, uint32_t) {
   return [=] { at::flip(x, {axis}); };
 }
 
+/* Forward as torch's own function; its backward as the functions that autograd
+ * calls. n[0]: with a causal mask. */
+Once attention(const Row &r, uint32_t grads) {
+  const at::Tensor q = r.in[0], k = r.in[1], v = r.in[2];
+  const bool causal = r.c->n[0] != 0;
+  if (grads == 0)
+    return [=] {
+      at::_scaled_dot_product_attention(q, k, v, {}, 0.0, false, causal);
+    };
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
+  at::Tensor score = at::matmul(q, k.transpose(2, 3)) * scale;
+  if (causal)
+    score = score + at::full({q.size(2), k.size(2)}, -INFINITY).triu(1);
+  const at::Tensor weight = at::softmax(score, 3), head = at::rand_like(q);
+  return [=] {
+    const at::Tensor slope = at::_softmax_backward_data(
+        at::matmul(head, v.transpose(2, 3)), weight, 3, at::kFloat);
+    at::matmul(weight.transpose(2, 3), head);
+    at::matmul(slope, k).mul_(scale);
+    at::matmul(slope.transpose(2, 3), q).mul_(scale);
+  };
+}
+
+/* As the models of transformers compute it. */
+Once rotary(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0], cosine = at::cat({r.in[1], r.in[1]}, 1),
+                   sine = at::cat({r.in[2], r.in[2]}, 1);
+  return [=] {
+    const int64_t half = x.size(3) / 2;
+    const at::Tensor turned =
+        at::cat({-x.slice(3, half), x.slice(3, 0, half)}, 3);
+    x.mul(cosine).add_(turned.mul_(sine));
+  };
+}
+
+/* The parts of a vector of parameters, as torch takes them; n[0]: gates. */
+std::vector<at::Tensor> split_parameters(const Row &r) {
+  const int64_t units = 128, n = r.c->n[0] * units, inputs = r.in[0].size(2);
+  const std::vector<at::Tensor> parts =
+      r.in[1].split_with_sizes({n * inputs, n * units, n, n});
+  return {parts[0].view({n, inputs}), parts[1].view({n, units}), parts[2],
+          parts[3]};
+}
+
+Once lstm(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0], zero = at::zeros({1, x.size(1), 128});
+  const std::vector<at::Tensor> parameters = split_parameters(r);
+  return [=] {
+    at::lstm(x, {zero, zero}, parameters, true, 1, 0, false, false, false);
+  };
+}
+
+Once gru(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0], zero = at::zeros({1, x.size(1), 128});
+  const std::vector<at::Tensor> parameters = split_parameters(r);
+  return [=] { at::gru(x, zero, parameters, true, 1, 0, false, false, false); };
+}
+
 const std::map<std::string, Make> makers = {
+    {"lstm", lstm},
+    {"gru", gru},
+    {"attention", attention},
+    {"rotary", rotary},
     {"convolution", convolution},
     {"max_pool", max_pool},
     {"avg_pool", avg_pool},

@@ -24,8 +24,7 @@ struct draw_source {
 #define DRAW_ONE static __device__ __forceinline__
 
 DRAW_ONE tn_kernel_bits draw_block(const draw_source *source, uint32_t sub) {
-  return tn_cuda_draw_part(*source->random, *source->offset, source->index,
-                           sub);
+  return tn_cuda_draw(*source->random, *source->offset, source->index, sub);
 }
 
 #include "draw_one.h"

@@ -20,8 +20,8 @@
 
 #include "tenon/tenon.h"
 
-enum { NONE = -1, MOST_ARRAYS = 8, MOST_RESULTS = 32 };
-enum { MOST_ELEMENTS = 40000, FEWER = 6000 };
+enum { NONE = -1, ALIKE = -2, MOST_ARRAYS = 8, MOST_RESULTS = 32 };
+enum { MOST_ELEMENTS = 40000, FEWER = 6000, FEW = 400 };
 enum { LABEL = 4 }; /* symbols of a label */
 
 /* An operator with parameters, and the rules for calls of it. */
@@ -31,7 +31,8 @@ typedef struct subject {
   int least, most; /* rank of the first; shapes of others follow */
   int64_t edge;    /* its dimensions are at least this */
   int whole;       /* the input that holds whole numbers from -1, or NONE */
-  int below;       /* and the meaning of each, see below */
+  int below;       /* and the meaning of each, see below; with ALIKE: so many
+                      inputs have the shape of the first */
 } subject;
 
 /* Libraries compute the first. */
@@ -60,6 +61,10 @@ static const subject subjects[] = {
     {"nn.softmax_output", "multi_output=true", 2, 3, 4, 4, 1, 4},
     {"nn.embedding", "input_dim=50 output_dim=7", 2, 1, 3, 1, 0, 50},
     {"nn.embedding", "input_dim=3 output_dim=70", 2, 1, 2, 1, 0, 3},
+    {"nn.attention", "", 3, 4, 4, 1, ALIKE, 3},
+    {"nn.attention", "causal=true window=9 softcap=2", 3, 4, 4, 1, ALIKE, 3},
+    {"nn.attention", "causal=true causal_offset=-3 p=0.25", 3, 4, 4, 1, ALIKE,
+     3},
     {"nn.layer_norm", "", 3, 1, 4, 1, NONE, 0},
     {"nn.layer_norm", "axis=0 eps=0.1", 3, 2, 4, 1, NONE, 0},
     {"nn.batch_norm", "fix_gamma=false", 3, 2, 4, 1, NONE, 0},
@@ -175,7 +180,9 @@ static void draw_shape(const subject *s, tn_sig *sig) {
     n *= sig->shape[d] = s->edge + draw(others);
   if (sig->ndim == 0) return;
   const uint32_t d = draw((uint32_t)sig->ndim);
-  const int64_t most = draw(6) == 0 ? MOST_ELEMENTS : FEWER;
+  const int64_t most = s->whole == ALIKE ? FEW
+                       : draw(6) == 0    ? MOST_ELEMENTS
+                                         : FEWER;
   const int64_t room = most / (n / sig->shape[d]);
   if (room > s->edge)
     sig->shape[d] = s->edge + draw((uint32_t)(room - s->edge));
@@ -205,6 +212,11 @@ static tn_code infer_outputs(question *q) {
                      q->aux};
   for (uint32_t i = 0; i < MOST_ARRAYS; ++i) {
     if (i > 0) q->in[i].ndim = -1;
+    if (i > 0 && q->subject->whole == ALIKE &&
+        i < (uint32_t)q->subject->below) {
+      q->in[i].ndim = q->in[0].ndim;
+      memcpy(q->in[i].shape, q->in[0].shape, sizeof q->in[0].shape);
+    }
     q->out[i] = q->aux[i] = (tn_sig){.ndim = -1};
   }
   if (strcmp(q->subject->op, "nn.ctc_loss") == 0) /* nothing decides it */
@@ -461,10 +473,17 @@ static void describe(const question *q, uint64_t seed) {
          (unsigned long long)seed);
 }
 
+/* The largest difference of results: of their type, and of f32 unless the call
+ * computed in f64. */
+static double find_near(const question *q, tn_dtype dtype) {
+  const double near = type_of(dtype)->near, least = type_of(TN_F32)->near;
+  return q->in[0].dtype == TN_F64 ? near : fmax(near, least);
+}
+
 /* Prints the first element with too large an error. Each element of a sum may
  * be wrong by as much as its largest one. */
-static bool alike(const answer *here, const answer *there, char *told,
-                  size_t room) {
+static bool alike(const question *q, const answer *here, const answer *there,
+                  char *told, size_t room) {
   if (here->n != there->n) {
     (void)snprintf(told, room, "%zu results, not %zu", there->n, here->n);
     return false;
@@ -477,7 +496,7 @@ static bool alike(const answer *here, const answer *there, char *told,
     for (size_t i = 0; i < here->size[k]; ++i) {
       const double want = here->v[k][i], have = there->v[k][i];
       if (isnan(want) ? isnan(have) : want >= have && want <= have) continue;
-      if (fabs(want - have) <= most * type_of(here->dtype[k])->near) continue;
+      if (fabs(want - have) <= most * find_near(q, here->dtype[k])) continue;
       (void)snprintf(told, room, "%s, element %zu is %.9g, on the cpu %.9g",
                      there->name[k], i, have, want);
       return false;
@@ -498,7 +517,7 @@ static void compare(tn_runtime *rt, tn_place place, const subject *s,
   if (!rc) rc = ask(rt, cpu, &q, &here);
   if (!rc) rc = ask(rt, place, &q, &there);
   if (rc) (void)snprintf(told, sizeof told, "%s", tn_error_text());
-  const bool good = !rc && alike(&here, &there, told, sizeof told);
+  const bool good = !rc && alike(&q, &here, &there, told, sizeof told);
   n_failed += !good;
   printf("%s", good ? "ok" : "not ok");
   describe(&q, seed);

@@ -38,17 +38,16 @@ static inline tn_cuda_array tn_cuda_offset(const tn_random *random) {
   return array;
 }
 
-/* The block whose counter has block `index` of the call in its lower half, and
- * `part` in the upper one: more blocks for an element that needs an unknown
- * number of them. */
-__device__ __forceinline__ tn_kernel_bits tn_cuda_draw_part(
-    const tn_cuda_random &random, const tn_cuda_array &offset, uint64_t index,
-    uint32_t part) {
+/* Block `index` of a call; `high` is the upper half of its counter. */
+__device__ __forceinline__ tn_kernel_bits
+tn_cuda_draw(const tn_cuda_random &random, const tn_cuda_array &offset,
+             uint64_t index, uint64_t high = 0) {
   const uint64_t first =
       offset.data != NULL ? *(const uint64_t *)offset.data : random.offset;
   const uint64_t counter = first + index;
   uint32_t key[2] = {(uint32_t)random.key, (uint32_t)(random.key >> 32)};
-  tn_kernel_bits c = {{(uint32_t)counter, (uint32_t)(counter >> 32), part, 0}};
+  tn_kernel_bits c = {{(uint32_t)counter, (uint32_t)(counter >> 32),
+                       (uint32_t)high, (uint32_t)(high >> 32)}};
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = (uint64_t)0xd2511f53u * c.word[0];
     const uint64_t b = (uint64_t)0xcd9e8d57u * c.word[2];
@@ -60,12 +59,6 @@ __device__ __forceinline__ tn_kernel_bits tn_cuda_draw_part(
     key[1] += 0xbb67ae85u;
   }
   return c;
-}
-
-/* Block `index` of a call. */
-__device__ __forceinline__ tn_kernel_bits tn_cuda_draw(
-    const tn_cuda_random &random, const tn_cuda_array &offset, uint64_t index) {
-  return tn_cuda_draw_part(random, offset, index, 0);
 }
 
 #endif /* TENON_KERNEL_PHILOX_CUH_ */
