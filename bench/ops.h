@@ -285,6 +285,14 @@ static const ops_case ops_cases[] = {
      {112, 1},
      0,
      {{"forward", 0, 1}, {"backward", 1, 1}}},
+    {"max pool indices 3x3/2 64 112",
+     "nn.max_pool_indices",
+     "kernel=[3,3] stride=[2,2] pad=[1,1]",
+     {{4, {8, 64, 112, 112}}},
+     "max_pool",
+     {3, 2, 1},
+     0,
+     {{"forward", 0, 1}, {"backward", 1, 1}}},
 };
 static const ops_extra ops_extras[] = {
     {"batch norm 8x64x56", 3, 2, 0, 0},
@@ -293,6 +301,7 @@ static const ops_extra ops_extras[] = {
     {"dropout 1M", 2, 0, 0, 0},
     {"cross entropy 4096x1024", 2, 0, 1, 1024},
     {"embedding 30000x512 4096", 1, 0, 0, 30000},
+    {"max pool indices 3x3/2 64 112", 2, 0, 0, 0},
 };
 
 /* That of a row. */

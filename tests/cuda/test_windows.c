@@ -70,6 +70,7 @@ Test(windows, values_and_gradients_are_those_of_torch) {
 
 static const windows_case own_cases[] = {
 #include "../plugins/deconv_cases.inc"
+#include "../plugins/dilated_cases.inc"
 #include "../plugins/fold_cases.inc"
 #include "../plugins/resize_cases.inc"
 };

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pool_windows.c: computes a pooling window by window (pool_windows.h), for
+ * windows with dilation.
+ */
+#include "pool_windows.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LOOPS(type, name)                                                     \
+  /* Returns the position of the largest element of a window, -1 if it has    \
+   * none: the first of several, or the first NaN. */                         \
+  static int64_t find_largest_##name(                                         \
+      const nn_pool *pool, const nn_pool_place *b, const type *data) {        \
+    int64_t best = -1;                                                        \
+    NN_POOL_EACH_ELEMENT(&pool->window, b, at) {                              \
+      if (best >= 0 && isnan(data[best])) break;                              \
+      if (best < 0 || data[at] > data[best] || isnan(data[at])) best = at;    \
+    }                                                                         \
+    return best;                                                              \
+  }                                                                           \
+  /* Returns the result of a window. */                                       \
+  static type pool_window_##name(const nn_pool *pool, const nn_pool_place *b, \
+                                 const type *data) {                          \
+    type sum = 0;                                                             \
+    if (pool->kind == NN_POOL_MAX) {                                          \
+      const int64_t best = find_largest_##name(pool, b, data);                \
+      return best < 0 ? -(type)INFINITY : data[best];                         \
+    }                                                                         \
+    NN_POOL_EACH_ELEMENT(&pool->window, b, at) sum += data[at];               \
+    return pool->kind == NN_POOL_AVG ? sum / (type)b->count : sum;            \
+  }                                                                           \
+  /* Adds the gradient of a window to its elements. */                        \
+  static void add_window_##name(const nn_pool_image *image,                   \
+                                const nn_pool_place *b, type gradient) {      \
+    const nn_pool *pool = image->pool;                                        \
+    type *to = image->to;                                                     \
+    if (pool->kind == NN_POOL_MAX) {                                          \
+      const int64_t best = find_largest_##name(pool, b, image->data);         \
+      if (best >= 0) to[best] += gradient;                                    \
+      return;                                                                 \
+    }                                                                         \
+    if (pool->kind == NN_POOL_AVG) gradient /= (type)b->count;                \
+    NN_POOL_EACH_ELEMENT(&pool->window, b, at) to[at] += gradient;            \
+  }                                                                           \
+  /* Computes all windows of an image, or its gradient. */                    \
+  static void run_##name(const nn_pool_image *image) {                        \
+    const nn_pool *pool = image->pool;                                        \
+    const type *head = image->out_gradient;                                   \
+    type *out = image->out;                                                   \
+    if (head && !image->add)                                                  \
+      memset(image->to, 0, (size_t)pool->in_size * sizeof(type));             \
+    for (int64_t i = 0; i < pool->out_size; ++i) {                            \
+      const nn_pool_place b = nn_pool_find_place(pool, i);                    \
+      if (head) {                                                             \
+        add_window_##name(image, &b, head[i]);                                \
+        continue;                                                             \
+      }                                                                       \
+      const type y = pool_window_##name(pool, &b, image->data);               \
+      out[i] = image->add ? out[i] + y : y;                                   \
+    }                                                                         \
+  }
+LOOPS(float, f32)
+LOOPS(double, f64)
+
+void nn_pool_run_windows(const nn_pool_image *image) {
+  if (image->dtype == TN_F32)
+    run_f32(image);
+  else
+    run_f64(image);
+}
+
+int64_t nn_pool_find_largest(const nn_pool *pool, const nn_pool_place *place,
+                             const void *data, tn_dtype dtype) {
+  return dtype == TN_F32 ? find_largest_f32(pool, place, data)
+                         : find_largest_f64(pool, place, data);
+}
