@@ -129,6 +129,16 @@ Once resize(const Row &r, uint32_t grads) {
   };
 }
 
+Once grid_sample(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0], grid = r.in[1];
+  if (grads == 0) return [=] { at::grid_sampler_2d(x, grid, 0, 0, false); };
+  const at::Tensor head =
+      at::rand_like(at::grid_sampler_2d(x, grid, 0, 0, false));
+  return [=] {
+    at::grid_sampler_2d_backward(head, x, grid, 0, 0, false, {true, true});
+  };
+}
+
 Once softmax(const Row &r, uint32_t grads) {
   const at::Tensor x = r.in[0];
   if (grads == 0) return [=] { at::_softmax(x, 1, false); };
@@ -276,6 +286,7 @@ const std::map<std::string, Make> makers = {
     {"deconvolution", deconvolution},
     {"unfold", unfold},
     {"resize", resize},
+    {"grid_sample", grid_sample},
     {"softmax", softmax},
     {"log_softmax", log_softmax},
     {"batch_norm", batch_norm},

@@ -73,6 +73,7 @@ static const windows_case own_cases[] = {
 #include "../plugins/dilated_cases.inc"
 #include "../plugins/fold_cases.inc"
 #include "../plugins/resize_cases.inc"
+#include "../plugins/sample_cases.inc"
 };
 
 Test(windows, values_of_kernels_without_cudnn_are_those_of_references) {

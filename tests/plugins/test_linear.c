@@ -62,6 +62,7 @@ static const linear_case cases[] = {
      3,
      1,
      {{3, {1, 2, 3}}, {3, {2, 2, 2}}, {1, {2}}}},
+    {"nn.affine_grid", "size=(2,2)", 1, 1, 0, 1, {{3, {1, 2, 3}}}},
     {"nn.unfold", "kernel=(2,) pad=(1,)", 1, 1, 0, 1, {{3, {1, 1, 4}}}},
     {"nn.fold", "output_size=(4,) kernel=(2,)", 1, 1, 0, 1, {{3, {1, 2, 3}}}},
     {"tensor.dot", NULL, 2, 3, 3, 1, {{2, {2, 3}}, {2, {3, 2}}}},
