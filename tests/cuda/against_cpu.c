@@ -107,6 +107,8 @@ static const subject subjects[] = {
      NONE, 0},
     {"nn.resize", "sizes=(9,2) axes=(0,1)", 1, 2, 3, 1, NONE, 0},
     {"nn.upsampling", "scale=2", 1, 4, 4, 1, NONE, 0},
+    {"nn.correlation", "kernel_size=3 max_displacement=2 pad_size=3 stride1=2",
+     2, 4, 4, 3, NONE, 0},
     {"nn.spatial_transformer", "target_shape=(5,7)", 2, 4, 4, 2, NONE, 0},
     {"nn.unfold", "kernel=(2) dilate=(2) pad=(1)", 1, 3, 3, 2, NONE, 0},
     {"optim.sgd_update", "lr=0.5 wd=0.25", 2, 1, 3, 1, NONE, 0},

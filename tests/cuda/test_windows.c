@@ -72,6 +72,7 @@ static const windows_case own_cases[] = {
 #include "../plugins/deconv_cases.inc"
 #include "../plugins/dilated_cases.inc"
 #include "../plugins/fold_cases.inc"
+#include "../plugins/region_cases.inc"
 #include "../plugins/resize_cases.inc"
 #include "../plugins/sample_cases.inc"
 };
