@@ -28,7 +28,12 @@ static int32_t count_windows(const tn_frame *call, const nn_window_lists *lists,
                      (long long)nn_window_find_reach(lists, i),
                      (long long)tn_size_plus(in[i], 2 * lists->pad->v[i]),
                      (long long)i + 2);
-    *n = *n < 0 || windows < 0 ? -1 : tn_size_times(*n, windows);
+    const int is_known = *n >= 0 && windows >= 0;
+    *n = is_known ? tn_size_times(*n, windows) : -1;
+    if (is_known && *n < 0)
+      return TN_FAIL(call, TN_OUT_OF_RANGE,
+                     "an image has more windows than 64 bits count; choose a "
+                     "smaller `pad`");
   }
   return TN_OK;
 }

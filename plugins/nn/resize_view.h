@@ -30,7 +30,7 @@ static inline int64_t nn_resize_find_dim(const nn_resize_params *p, int64_t k,
   return p->axes.v[k] < 0 ? p->axes.v[k] + ndim : p->axes.v[k];
 }
 
-/* Returns the factor of all axes for `keep_aspect`; 0 if a length is 0 or
+/* Returns the factor of all axes for `keep_aspect`; -1 if a length is 0 or
  * unknown. [any] */
 static inline double nn_resize_find_common_scale(const nn_resize_params *p,
                                                  int32_t ndim,
@@ -42,7 +42,7 @@ static inline double nn_resize_find_common_scale(const nn_resize_params *p,
     const int is_better = p->keep_aspect == NN_RESIZE_KEEP_ASPECT_NOT_LARGER
                               ? own < scale
                               : own > scale;
-    if (n <= 0) return 0;
+    if (n <= 0) return -1;
     if (k == 0 || is_better) scale = own;
   }
   return scale;
@@ -62,7 +62,7 @@ static inline void nn_resize_set_lengths(const nn_resize_params *p, int64_t k,
     return;
   }
   axis->scale = p->sizes.n > 0 ? common : p->scales.v[k];
-  if (n < 0 || (p->sizes.n > 0 && !(common > 0))) return;
+  if (n < 0 || (p->sizes.n > 0 && common < 0)) return;
   if (p->sizes.n > 0)
     length = floor(axis->scale * (double)n + 0.5);
   else

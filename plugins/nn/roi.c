@@ -138,7 +138,7 @@ static int32_t unpool_slice(void *arg, int64_t begin, int64_t end) {
       const int64_t c = first + i / bins % (last - first);
       const int64_t from = (region * v->channels + c) * bins + i % bins;
       const int64_t plane = find_image(w, region) * v->channels + c;
-      if (w->chosen[from] >= 0)
+      if (w->chosen[from] >= 0 && w->chosen[from] < size)
         add_to(w, plane * size + w->chosen[from], load(w, w->data, from));
     }
   }

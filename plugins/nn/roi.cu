@@ -141,12 +141,13 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Returns the gradient that a region adds to element (y, x) of a channel. */
+/* Returns the gradient that a region adds to element `place` of a channel. */
 template <class C>
 __device__ __forceinline__ double nn_roi_sum_bins(const nn_roi_arrays &a,
                                                   const nn_roi_view &v,
                                                   int64_t region, int64_t c,
-                                                  int64_t y, int64_t x) {
+                                                  int64_t place) {
+  const int64_t y = place / v.size[1], x = place % v.size[1];
   const nn_roi_line rows = nn_roi_read_line<C>(a, v, region, 0);
   const nn_roi_line columns = nn_roi_read_line<C>(a, v, region, 1);
   const int64_t first = (region * v.channels + c) * v.bins[0] * v.bins[1];
@@ -175,11 +176,11 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   for (int64_t i = nn_first_index(); i < v.images * v.channels * size;
        i += nn_index_step()) {
     const int64_t plane = i / size, image = plane / v.channels;
-    const int64_t y = (i - plane * size) / v.size[1], x = i % v.size[1];
     double sum = 0;
     for (int64_t r = 0; r < v.regions; ++r)
       if (nn_roi_find_image<C>(a, v, r) == image)
-        sum += nn_roi_sum_bins<C>(a, v, r, plane % v.channels, y, x);
+        sum +=
+            nn_roi_sum_bins<C>(a, v, r, plane % v.channels, i - plane * size);
     tn_cuda_write(a.at[TO], i, (C)sum);
   }
 }

@@ -64,9 +64,11 @@ static void set_tap(const nn_sample *s, sample_block *block, int64_t i,
     block->weight[i] = at < 0 ? 0 : weight;
 }
 
-/* Computes the taps of n points from `point` on. */
+/* Computes the taps of a block of points from `point` on, or of the rest of
+ * them. */
 static void fill_block(const nn_sample *s, const void *grid, int64_t image,
-                       int64_t point, int64_t n, sample_block *block) {
+                       int64_t point, sample_block *block) {
+  const int64_t n = nn_min(BLOCK, s->points - point);
   nn_sample_line lines[NN_SAMPLE_RANK];
   block->taps = count_taps(&s->rule);
   for (int64_t p = 0; p < n; ++p) {
@@ -120,7 +122,7 @@ static int32_t gather_slice(void *arg, int64_t begin, int64_t end) {
     const int64_t image = i / count_blocks(s);
     const int64_t point = i % count_blocks(s) * BLOCK;
     const int64_t n = nn_min(BLOCK, s->points - point);
-    fill_block(s, w->arrays->grid, image, point, n, &block);
+    fill_block(s, w->arrays->grid, image, point, &block);
     for (int64_t c = 0; c < s->channels; ++c) {
       const int64_t plane = image * s->channels + c;
       nn_run_loop(
@@ -197,8 +199,7 @@ static int32_t scatter_slice(void *arg, int64_t begin, int64_t end) {
       memset(locate(s, w->to, (image * s->channels + first) * s->size), 0,
              (size_t)(n * tn_dtype_bytes(s->mode.compute)));
     for (int64_t point = 0; point < s->points; point += BLOCK) {
-      fill_block(s, w->arrays->grid, image, point,
-                 nn_min(BLOCK, s->points - point), &block);
+      fill_block(s, w->arrays->grid, image, point, &block);
       scatter_block(w, &block, image, point, channels);
     }
   }

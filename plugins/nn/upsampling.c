@@ -15,6 +15,18 @@
 
 /* ------------------------------------------------------------------ shapes */
 
+/* Sets *out to the length of a dimension of n elements in out; -1 if n is
+ * unknown. */
+static int32_t enlarge_length(const tn_frame *call, int64_t n, int64_t *out) {
+  const int64_t scale = nn_upsampling_params_of(call)->scale;
+  *out = n < 0 ? -1 : tn_size_times(n, scale);
+  if (n < 0 || *out >= 0) return TN_OK;
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "%lld elements times `scale` %lld are more than 64 bits "
+                 "count; choose a smaller `scale`",
+                 (long long)n, (long long)scale);
+}
+
 /* Sets the shapes of a bilinear call: images, windows and out. */
 static int32_t infer_bilinear(const tn_frame *call) {
   const nn_upsampling_params *p = nn_upsampling_params_of(call);
@@ -30,14 +42,17 @@ static int32_t infer_bilinear(const tn_frame *call) {
                    (unsigned)call->n_in, (long long)p->num_filter);
   for (int d = 0; d < 4 && data->ndim == 4; ++d)
     if (data->shape[d] >= 0 || d != 1) in[d] = data->shape[d];
-  for (int d = 0; d < 4; ++d)
-    out[d] = d < 2 || in[d] < 0 ? in[d] : tn_size_times(in[d], p->scale);
+  out[0] = in[0];
+  out[1] = in[1];
   if (in[1] != p->num_filter || in[2] == 0 || in[3] == 0)
     return TN_FAIL(call, TN_SHAPE,
                    "`data` %s must have num_filter=%lld channels and images "
                    "that are not empty",
                    nn_print_shape(data).text, (long long)p->num_filter);
-  int32_t code = call->host->set_shape(call, TN_OPERAND_IN, 0, 4, in);
+  int32_t code = enlarge_length(call, in[2], &out[2]);
+  if (code == TN_OK) code = enlarge_length(call, in[3], &out[3]);
+  if (code == TN_OK)
+    code = call->host->set_shape(call, TN_OPERAND_IN, 0, 4, in);
   if (code == TN_OK)
     code = call->host->set_shape(call, TN_OPERAND_IN, 1, 4, window);
   if (code != TN_OK) return code;
@@ -80,8 +95,10 @@ static int32_t join_input(const tn_frame *call, uint32_t i, int64_t *out) {
     out[1] = in->shape[1];
   else if (joins)
     out[1] = out[1] < 0 || in->shape[1] < 0 ? -1 : out[1] + in->shape[1];
-  for (int d = 2; i == 0 && d < 4; ++d)
-    out[d] = in->shape[d] < 0 ? -1 : tn_size_times(in->shape[d], p->scale);
+  for (int d = 2; i == 0 && d < 4; ++d) {
+    const int32_t code = enlarge_length(call, in->shape[d], &out[d]);
+    if (code != TN_OK) return code;
+  }
   return check_size(call, i, out);
 }
 

@@ -98,6 +98,9 @@ Test(fold, shapes_that_do_not_fit_are_errors) {
         TN_SHAPE, "columns of 3 elements do not divide into windows of 2");
   FAILS(call_op("nn.fold", "output_size=[9] kernel=[3]", columns, v, &y),
         TN_SHAPE, "");
+  FAILS(call_op("nn.unfold", "kernel=[1,1] pad=[2147483647,2147483647]",
+                (host_shape){4, {1, 0, 1, 1}}, v, &y),
+        TN_OUT_OF_RANGE, "more windows than 64 bits count");
   FAILS(call_op("nn.unfold",
                 "kernel=[2147483647,2147483647,2147483647] "
                 "pad=[2147483647,2147483647,2147483647]",

@@ -128,6 +128,10 @@ Test(resize, empty_results_are_allowed) {
   OK(call_op("axes=[0] scales=[0.2] mode=linear", x, &y));
   cr_assert_eq(tn_array_size(y), 0);
   tn_array_release(x), tn_array_release(y);
+  x = host_array(rt, TN_F32, (host_shape){2, {2, 2}}, v), y = NULL;
+  OK(call_op("sizes=[0,4] keep_aspect=not_larger", x, &y));
+  cr_assert_eq(tn_array_tensor(y)->shape[1], 0);
+  tn_array_release(x), tn_array_release(y);
   x = host_array(rt, TN_F32, (host_shape){2, {0, 3}}, v), y = NULL;
   OK(call_op("axes=[1] sizes=[7] mode=linear", x, &y));
   cr_assert_eq(tn_array_size(y), 0);
