@@ -29,13 +29,13 @@ typedef struct roi_work {
 } roi_work;
 
 /* Returns element i of an array. */
-static double load(const roi_work *w, const char *array, int64_t i) {
+static double load_element(const roi_work *w, const char *array, int64_t i) {
   return w->dtype == TN_F32 ? (double)((const float *)(const void *)array)[i]
                             : ((const double *)(const void *)array)[i];
 }
 
 /* Stores element i of the result. */
-static void store(const roi_work *w, int64_t i, double x) {
+static void store_element(const roi_work *w, int64_t i, double x) {
   if (w->dtype == TN_F32)
     ((float *)(void *)w->to)[i] = (float)x;
   else
@@ -44,18 +44,18 @@ static void store(const roi_work *w, int64_t i, double x) {
 
 /* Adds to element i of the result. */
 static void add_to(const roi_work *w, int64_t i, double x) {
-  store(w, i, load(w, w->to, i) + x);
+  store_element(w, i, load_element(w, w->to, i) + x);
 }
 
 /* Returns the image of a region. */
 static int64_t find_image(const roi_work *w, int64_t region) {
-  return (int64_t)load(w, w->rois, region * 5);
+  return (int64_t)load_element(w, w->rois, region * 5);
 }
 
 /* Reports a region whose image does not exist. */
 static int32_t check_regions(const tn_frame *call, const roi_work *w) {
   for (int64_t r = 0; r < w->view.regions; ++r) {
-    const double image = load(w, w->rois, r * 5);
+    const double image = load_element(w, w->rois, r * 5);
     if (image > -1 && image < (double)w->view.images) continue;
     return TN_FAIL(call, TN_OUT_OF_RANGE,
                    "region %lld is of image %g, but `data` has %lld images",
@@ -92,7 +92,7 @@ static int64_t find_largest(const roi_work *w, int64_t plane, nn_roi_range down,
   for (int64_t y = down.begin; y < down.end; ++y)
     for (int64_t x = across.begin; x < across.end && !isnan(largest); ++x) {
       const int64_t at = y * v->size[1] + x;
-      const double e = load(w, w->data, first + at);
+      const double e = load_element(w, w->data, first + at);
       if (best >= 0 && !(e > largest) && !isnan(e)) continue;
       best = at;
       largest = e;
@@ -112,13 +112,17 @@ static int32_t pool_slice(void *arg, int64_t begin, int64_t end) {
         w->rois + region * 5 * tn_dtype_bytes(w->dtype); /* its numbers */
     const int64_t plane =
         find_image(w, region) * v->channels + i / bins % v->channels;
-    const nn_roi_range down = nn_roi_find_bin(v, 0, bin / v->bins[1],
-                                              load(w, roi, 2), load(w, roi, 4));
-    const nn_roi_range across = nn_roi_find_bin(
-        v, 1, bin % v->bins[1], load(w, roi, 1), load(w, roi, 3));
+    const nn_roi_range down =
+        nn_roi_find_bin(v, 0, bin / v->bins[1], load_element(w, roi, 2),
+                        load_element(w, roi, 4));
+    const nn_roi_range across =
+        nn_roi_find_bin(v, 1, bin % v->bins[1], load_element(w, roi, 1),
+                        load_element(w, roi, 3));
     const int64_t at = find_largest(w, plane, down, across);
     if (w->chosen) w->chosen[i] = (int32_t)at;
-    if (w->to) store(w, i, at < 0 ? 0 : load(w, w->data, plane * size + at));
+    if (w->to)
+      store_element(w, i,
+                    at < 0 ? 0 : load_element(w, w->data, plane * size + at));
   }
   return TN_OK;
 }
@@ -139,7 +143,8 @@ static int32_t unpool_slice(void *arg, int64_t begin, int64_t end) {
       const int64_t from = (region * v->channels + c) * bins + i % bins;
       const int64_t plane = find_image(w, region) * v->channels + c;
       if (w->chosen[from] >= 0 && w->chosen[from] < size)
-        add_to(w, plane * size + w->chosen[from], load(w, w->data, from));
+        add_to(w, plane * size + w->chosen[from],
+               load_element(w, w->data, from));
     }
   }
   return TN_OK;
@@ -218,8 +223,8 @@ static roi_table fill_table(const roi_work *w, int64_t region, int d,
                             char *memory) {
   const nn_roi_view *v = &w->view;
   const nn_roi_line line =
-      nn_roi_find_line(v, d, load(w, w->rois, region * 5 + 2 - d),
-                       load(w, w->rois, region * 5 + 4 - d));
+      nn_roi_find_line(v, d, load_element(w, w->rois, region * 5 + 2 - d),
+                       load_element(w, w->rois, region * 5 + 4 - d));
   roi_table table = {.n = v->size[d]};
   table.ranges = (nn_roi_range *)(void *)memory;
   table.weights = (double *)(void *)(table.ranges + v->bins[d]);
@@ -247,7 +252,7 @@ static double reduce_bin(const roi_work *w, const roi_table *tables,
     if (!(rows[y - down.begin] > 0)) continue;
     for (int64_t x = across.begin; x < across.end; ++x)
       if (columns[x - across.begin] > 0)
-        row += columns[x - across.begin] * load(w, w->data, at + x);
+        row += columns[x - across.begin] * load_element(w, w->data, at + x);
     sum += rows[y - down.begin] * row;
   }
   return sum;
@@ -285,9 +290,9 @@ static void align_channels(const roi_work *w, int64_t region, nn_range channels,
       const int64_t plane = image * v->channels + c;
       const int64_t own = (region * v->channels + c) * bins + i;
       if (w->is_back)
-        add_bin(w, tables, bin, plane, load(w, w->data, own));
+        add_bin(w, tables, bin, plane, load_element(w, w->data, own));
       else
-        store(w, own, reduce_bin(w, tables, bin, plane));
+        store_element(w, own, reduce_bin(w, tables, bin, plane));
     }
 }
 

@@ -103,7 +103,7 @@ GATHER(gather_f32, float)
 GATHER(gather_f64, double)
 
 /* Returns the address of element i. */
-static char *locate(const nn_sample *s, const void *array, int64_t i) {
+static char *locate_element(const nn_sample *s, const void *array, int64_t i) {
   return (char *)(uintptr_t)array + i * tn_dtype_bytes(s->mode.compute);
 }
 
@@ -127,10 +127,11 @@ static int32_t gather_slice(void *arg, int64_t begin, int64_t end) {
       const int64_t plane = image * s->channels + c;
       nn_run_loop(
           &s->mode, &loops,
-          &(tn_kernel_block){.n = n,
-                             .out = locate(s, w->to, plane * s->points + point),
-                             .in = {locate(s, w->arrays->data, plane * s->size),
-                                    w->add ? w->to : NULL}},
+          &(tn_kernel_block){
+              .n = n,
+              .out = locate_element(s, w->to, plane * s->points + point),
+              .in = {locate_element(s, w->arrays->data, plane * s->size),
+                     w->add ? w->to : NULL}},
           &block);
     }
   }
@@ -170,8 +171,9 @@ static void scatter_block(const sample_work *w, const sample_block *block,
   const int64_t n = nn_min(BLOCK, s->points - point);
   for (int64_t c = channels.begin; c < channels.end; ++c) {
     const int64_t plane = image * s->channels + c;
-    const char *h = locate(s, w->arrays->out, plane * s->points + point);
-    char *x = locate(s, w->to, plane * s->size);
+    const char *h =
+        locate_element(s, w->arrays->out, plane * s->points + point);
+    char *x = locate_element(s, w->to, plane * s->size);
     if (s->mode.compute == TN_F32)
       scatter_f32(block, (const float *)(const void *)h, (float *)(void *)x, n);
     else
@@ -196,8 +198,8 @@ static int32_t scatter_slice(void *arg, int64_t begin, int64_t end) {
     const nn_range channels = {first, nn_min(first + CHANNELS, s->channels)};
     const int64_t n = (channels.end - first) * s->size;
     if (!w->add)
-      memset(locate(s, w->to, (image * s->channels + first) * s->size), 0,
-             (size_t)(n * tn_dtype_bytes(s->mode.compute)));
+      memset(locate_element(s, w->to, (image * s->channels + first) * s->size),
+             0, (size_t)(n * tn_dtype_bytes(s->mode.compute)));
     for (int64_t point = 0; point < s->points; point += BLOCK) {
       fill_block(s, w->arrays->grid, image, point, &block);
       scatter_block(w, &block, image, point, channels);
