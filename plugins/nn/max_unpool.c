@@ -49,39 +49,133 @@ int32_t nn_max_unpool_infer(const tn_frame *call) {
 typedef struct indices_work {
   nn_pool pool;
   tn_dtype dtype;
+  uint32_t level;   /* level of vector instructions */
   const char *from; /* data, or the output gradient */
   char *to;         /* out, or the gradient of data; NULL: not requested */
   int64_t *indices; /* NULL: not requested */
 } indices_work;
 
-/* Copies an element, in f32 or f64. */
-static void copy_element(tn_dtype dtype, char *to, int64_t i, const char *from,
-                         int64_t k) {
-  if (dtype == TN_F32)
-    ((float *)(void *)to)[i] = ((const float *)(const void *)from)[k];
-  else
-    ((double *)(void *)to)[i] = ((const double *)(const void *)from)[k];
+enum { CHUNK = 256 }; /* windows of a line that are computed together */
+
+/* The arguments of the loop over windows of a line for one tap. */
+typedef struct tap_args {
+  void *indices; /* of the largest elements, -1: none so far */
+  int64_t first; /* index of the tap of the first window */
+  int64_t step;  /* distance to that of the next window */
+} tap_args;
+
+/* Compares one tap of n windows with their largest elements so far. `index` has
+ * the width of `type`. */
+#define COMPARE_TAP(name, type, index)                                         \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    const tap_args *args = params;                                             \
+    const index first = (index)args->first, step = (index)args->step;          \
+    const index n = (index)block->n;                                           \
+    const type *x = block->in[0];                                              \
+    type *restrict best = block->out;                                          \
+    index *restrict at = args->indices;                                        \
+    type row[CHUNK];                                                           \
+    if (step == 2)                                                             \
+      for (index i = 0; i < n; ++i) row[i] = x[2 * i];                         \
+    else if (step != 1)                                                        \
+      for (index i = 0; i < n; ++i) row[i] = x[i * step];                      \
+    if (step != 1) x = row;                                                    \
+    for (index i = 0; i < n; ++i) {                                            \
+      const type v = x[i];                                                     \
+      const index is_nan = (v != v) & (best[i] == best[i]);                    \
+      const index takes = (at[i] < 0) | (v > best[i]) | is_nan;                \
+      best[i] = takes ? v : best[i];                                           \
+      at[i] = takes ? first + i * step : at[i];                                \
+    }                                                                          \
+  }                                                                            \
+  TN_KERNEL_LEVELS(name)
+COMPARE_TAP(compare_tap_f32, float, int32_t)
+COMPARE_TAP(compare_tap_f64, double, int64_t)
+
+/* The largest elements of a chunk of windows. */
+typedef struct largest_chunk {
+  double values[CHUNK]; /* or as many floats */
+  int64_t at[CHUNK];    /* or i32 for floats */
+} largest_chunk;
+
+/* Sets the largest elements of a chunk to those of no element. */
+static void clear_chunk(tn_dtype dtype, largest_chunk *chunk) {
+  for (int64_t i = 0; i < CHUNK; ++i) {
+    if (dtype == TN_F32) {
+      ((float *)(void *)chunk->values)[i] = -(float)INFINITY;
+      ((int32_t *)(void *)chunk->at)[i] = -1;
+    } else {
+      chunk->values[i] = -(double)INFINITY;
+      chunk->at[i] = -1;
+    }
+  }
 }
 
-/* Stores -inf as an element. */
-static void store_least(tn_dtype dtype, char *to, int64_t i) {
-  if (dtype == TN_F32)
-    ((float *)(void *)to)[i] = -(float)INFINITY;
-  else
-    ((double *)(void *)to)[i] = -(double)INFINITY;
+/* A line of windows of an image: all along the last dimension. */
+typedef struct window_line {
+  const char *image;
+  const nn_pool_place *place; /* of its first window */
+  nn_range windows;           /* those of a chunk */
+} window_line;
+
+/* Compares all taps of a chunk of windows, in their order. */
+static void compare_taps(const indices_work *w, const window_line *line,
+                         largest_chunk *chunk) {
+  static const nn_loops loops = NN_LOOPS(compare_tap);
+  const nn_window *v = &w->pool.window;
+  const nn_pool_place *b = line->place;
+  const tn_kernel_mode mode = {w->dtype, w->level};
+  const int64_t bytes = tn_dtype_bytes(w->dtype);
+  const int64_t wide = w->dtype == TN_F32 ? 4 : 8; /* bytes of an index */
+  for (int64_t z = b->begin[0]; z < b->end[0]; z += v->dilate[0])
+    for (int64_t y = b->begin[1]; y < b->end[1]; y += v->dilate[1])
+      for (int64_t t = 0; t < v->kernel[2]; ++t) {
+        const nn_range r = nn_window_find_inside(v, 2, t, line->windows);
+        const int64_t skip = r.begin - line->windows.begin;
+        const int64_t column =
+            r.begin * v->stride[2] + t * v->dilate[2] - v->pad[2];
+        const int64_t first = (z * v->in[1] + y) * v->in[2] + column;
+        if (r.begin == r.end) continue;
+        const tap_args args = {(char *)chunk->at + skip * wide, first,
+                               v->stride[2]};
+        nn_run_loop(
+            &mode, &loops,
+            &(tn_kernel_block){.n = r.end - r.begin,
+                               .out = (char *)chunk->values + skip * bytes,
+                               .in = {line->image + first * bytes}},
+            &args);
+      }
 }
 
-/* Finds the largest elements of images [begin, end). */
+/* Stores n results from window `to` of all images on. */
+static void store_chunk(const indices_work *w, const largest_chunk *chunk,
+                        int64_t to, int64_t n) {
+  const int64_t bytes = tn_dtype_bytes(w->dtype);
+  if (w->to) memcpy(w->to + to * bytes, chunk->values, (size_t)(n * bytes));
+  for (int64_t i = 0; i < n && w->indices; ++i)
+    w->indices[to + i] = w->dtype == TN_F32
+                             ? ((const int32_t *)(const void *)chunk->at)[i]
+                             : chunk->at[i];
+}
+
+/* Finds the largest elements of images [begin, end), line by line. */
 static int32_t find_slice(void *arg, int64_t begin, int64_t end) {
   const indices_work *w = arg;
-  const int64_t n = w->pool.out_size, bytes = tn_dtype_bytes(w->dtype);
-  for (int64_t i = begin * n; i < end * n; ++i) {
-    const char *x = w->from + i / n * w->pool.in_size * bytes;
-    const nn_pool_place b = nn_pool_find_place(&w->pool, i % n);
-    const int64_t at = nn_pool_find_largest(&w->pool, &b, x, w->dtype);
-    if (w->indices) w->indices[i] = at;
-    if (w->to && at < 0) store_least(w->dtype, w->to, i);
-    if (w->to && at >= 0) copy_element(w->dtype, w->to, i, x, at);
+  const nn_window *v = &w->pool.window;
+  const int64_t lines = v->out[0] * v->out[1];
+  largest_chunk chunk;
+  for (int64_t i = begin * lines; i < end * lines; ++i) {
+    const nn_pool_place place =
+        nn_pool_find_place(&w->pool, i % lines * v->out[2]);
+    for (int64_t o = 0; o < v->out[2]; o += CHUNK) {
+      const window_line line = {
+          w->from + i / lines * w->pool.in_size * tn_dtype_bytes(w->dtype),
+          &place,
+          {o, nn_min(o + CHUNK, v->out[2])}};
+      clear_chunk(w->dtype, &chunk);
+      compare_taps(w, &line, &chunk);
+      store_chunk(w, &chunk, i * v->out[2] + o, line.windows.end - o);
+    }
   }
   return TN_OK;
 }
@@ -117,8 +211,14 @@ int32_t nn_max_pool_indices(const tn_frame *call) {
   int64_t images;
   indices_work w = {.pool = nn_max_pool_make_pool(call, &images),
                     .dtype = x.dtype,
+                    .level = x.level,
                     .from = nn_operands_open_input(&x, 0)};
   const int64_t taps = nn_window_multiply_lengths(w.pool.window.kernel);
+  if (w.pool.in_size > INT32_MAX)
+    return TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "an image of one channel has %lld elements, but at most "
+                   "%ld are supported; divide it",
+                   (long long)w.pool.in_size, (long)INT32_MAX);
   if (call->req[0] != TN_REQ_NULL) w.to = nn_operands_open_output(&x, 0);
   if (call->req[1] != TN_REQ_NULL) w.indices = call->out[1].data;
   const int32_t code =

@@ -69,9 +69,3 @@ void nn_pool_run_windows(const nn_pool_image *image) {
   else
     run_f64(image);
 }
-
-int64_t nn_pool_find_largest(const nn_pool *pool, const nn_pool_place *place,
-                             const void *data, tn_dtype dtype) {
-  return dtype == TN_F32 ? find_largest_f32(pool, place, data)
-                         : find_largest_f64(pool, place, data);
-}

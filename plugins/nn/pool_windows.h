@@ -54,9 +54,4 @@ static inline nn_pool_place nn_pool_find_place(const nn_pool *pool,
  * nn_pool_backward if it has an output gradient. [worker] */
 void nn_pool_run_windows(const nn_pool_image *image);
 
-/* Returns the position of the largest element of a window of an image in f32 or
- * f64; -1 if it has none: the first of several, or the first NaN. [worker] */
-int64_t nn_pool_find_largest(const nn_pool *pool, const nn_pool_place *place,
-                             const void *data, tn_dtype dtype);
-
 #endif /* NN_POOL_WINDOWS_H_ */

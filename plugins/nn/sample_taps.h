@@ -65,7 +65,7 @@ TN_MATH_FN double nn_sample_reflect(const nn_sample_rule *rule, double x,
   if (x < low) *factor = -*factor;
   const double from = fabs(x - low);
   const double rest = fmod(from, span);
-  const int is_odd = fmod(floor(from / span), 2) > 0.5;
+  const int is_odd = fmod(floor(from / span), 2.0) > 0.5;
   if (is_odd) *factor = -*factor;
   return nn_sample_clip((is_odd ? span - rest : rest) + low, n, factor);
 }

@@ -160,13 +160,21 @@ typedef struct upsampling_work {
                             const type *y, int add) {                          \
     const int64_t down = p->factor[0], across = p->factor[1];                  \
     const int64_t width = p->width * across;                                   \
-    for (int64_t i = 0; i < p->height; ++i, x += p->width, y += down * width)  \
-      for (int64_t j = 0; j < p->width; ++j) {                                 \
-        type sum = add ? x[j] : 0;                                             \
-        for (int64_t r = 0; r < down; ++r)                                     \
-          for (int64_t k = 0; k < across; ++k)                                 \
-            sum += y[r * width + j * across + k];                              \
-        x[j] = sum;                                                            \
+    for (int64_t i = 0; i < p->height; ++i, x += p->width)                     \
+      for (int64_t r = 0; r < down; ++r, y += width) {                         \
+        const int starts = r == 0 && !add;                                     \
+        if (across == 2 && starts)                                             \
+          for (int64_t j = 0; j < p->width; ++j)                               \
+            x[j] = y[2 * j] + y[2 * j + 1];                                    \
+        else if (across == 2)                                                  \
+          for (int64_t j = 0; j < p->width; ++j)                               \
+            x[j] += y[2 * j] + y[2 * j + 1];                                   \
+        else                                                                   \
+          for (int64_t j = 0; j < p->width; ++j) {                             \
+            type sum = starts ? 0 : x[j];                                      \
+            for (int64_t k = 0; k < across; ++k) sum += y[j * across + k];     \
+            x[j] = sum;                                                        \
+          }                                                                    \
       }                                                                        \
   }
 LOOPS(float, f32)

@@ -146,3 +146,39 @@ Test(unpool, nan_is_the_largest_and_an_empty_window_has_no_index) {
   tn_array_release(x), tn_array_release(out[0]), tn_array_release(out[1]);
   tn_params_release(params), tn_params_release(pairs);
 }
+
+/* Lines of more than 256 windows, with steps of 1 to 3 elements. */
+Test(unpool, long_lines_have_the_elements_of_pooling) {
+  enum { H = 5, W = 700 };
+  static const char *const texts[] = {"kernel=[2,3] pad=[1,1]",
+                                      "kernel=[3,3] stride=[2,2] pad=[1,1]",
+                                      "kernel=[1,5] stride=[1,3] dilate=[1,2]"};
+  double *v = host_draw(2 * H * W, 9);
+  for (size_t k = 0; k < sizeof texts / sizeof *texts; ++k)
+    for (int wide = 0; wide < 2; ++wide) {
+      tn_operator *op = host_operator(rt, "nn.max_pool_indices");
+      tn_operator *plain = host_operator(rt, "nn.pooling");
+      tn_params *params = host_params(op, texts[k]);
+      tn_params *same = host_params(plain, texts[k]);
+      tn_array *x = host_many(rt, wide ? TN_F64 : TN_F32, 4,
+                              (const int64_t[]){1, 2, H, W}, v);
+      tn_array *out[2] = {NULL, NULL}, *y = NULL;
+      OK(tn_call(rt, op, TN_IN(x), params, &(tn_outputs){2, out, NULL}));
+      OK(tn_call(rt, plain, TN_IN(x), same, TN_OUT(&y)));
+      const int64_t n = tn_array_size(y);
+      double *got = host_many_values(out[0]), *at = host_many_values(out[1]);
+      double *want = host_many_values(y);
+      for (int64_t i = 0; i < n; ++i) {
+        const double e = v[i / (n / 2) * H * W + (int64_t)at[i]];
+        cr_assert(got[i] >= want[i] && got[i] <= want[i], "%s: %lld", texts[k],
+                  (long long)i);
+        cr_assert(e >= want[i] && e <= want[i], "%s: %lld", texts[k],
+                  (long long)i);
+      }
+      free(got), free(at), free(want);
+      tn_array_release(x), tn_array_release(y);
+      tn_array_release(out[0]), tn_array_release(out[1]);
+      tn_params_release(params), tn_params_release(same);
+    }
+  free(v);
+}
