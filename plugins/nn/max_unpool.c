@@ -3,14 +3,13 @@
  */
 #include "max_unpool.gen.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "axis.h"
 #include "max_unpool_view.h"
 #include "nn.h"
 #include "operands.h"
-#include "pool_windows.h"
+#include "pool_largest.h"
 #include "workspaces.h"
 
 /* ------------------------------------------------------------------ shapes */
@@ -55,107 +54,13 @@ typedef struct indices_work {
   int64_t *indices; /* NULL: not requested */
 } indices_work;
 
-enum { CHUNK = 256 }; /* windows of a line that are computed together */
-
-/* The arguments of the loop over windows of a line for one tap. */
-typedef struct tap_args {
-  void *indices; /* of the largest elements, -1: none so far */
-  int64_t first; /* index of the tap of the first window */
-  int64_t step;  /* distance to that of the next window */
-} tap_args;
-
-/* Compares one tap of n windows with their largest elements so far. `index` has
- * the width of `type`. */
-#define COMPARE_TAP(name, type, index)                                         \
-  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
-    const tap_args *args = params;                                             \
-    const index first = (index)args->first, step = (index)args->step;          \
-    const index n = (index)block->n;                                           \
-    const type *x = block->in[0];                                              \
-    type *restrict best = block->out;                                          \
-    index *restrict at = args->indices;                                        \
-    type row[CHUNK];                                                           \
-    if (step == 2)                                                             \
-      for (index i = 0; i < n; ++i) row[i] = x[2 * i];                         \
-    else if (step != 1)                                                        \
-      for (index i = 0; i < n; ++i) row[i] = x[i * step];                      \
-    if (step != 1) x = row;                                                    \
-    for (index i = 0; i < n; ++i) {                                            \
-      const type v = x[i];                                                     \
-      const index is_nan = (v != v) & (best[i] == best[i]);                    \
-      const index takes = (at[i] < 0) | (v > best[i]) | is_nan;                \
-      best[i] = takes ? v : best[i];                                           \
-      at[i] = takes ? first + i * step : at[i];                                \
-    }                                                                          \
-  }                                                                            \
-  TN_KERNEL_LEVELS(name)
-COMPARE_TAP(compare_tap_f32, float, int32_t)
-COMPARE_TAP(compare_tap_f64, double, int64_t)
-
-/* The largest elements of a chunk of windows. */
-typedef struct largest_chunk {
-  double values[CHUNK]; /* or as many floats */
-  int64_t at[CHUNK];    /* or i32 for floats */
-} largest_chunk;
-
-/* Sets the largest elements of a chunk to those of no element. */
-static void clear_chunk(tn_dtype dtype, largest_chunk *chunk) {
-  for (int64_t i = 0; i < CHUNK; ++i) {
-    if (dtype == TN_F32) {
-      ((float *)(void *)chunk->values)[i] = -(float)INFINITY;
-      ((int32_t *)(void *)chunk->at)[i] = -1;
-    } else {
-      chunk->values[i] = -(double)INFINITY;
-      chunk->at[i] = -1;
-    }
-  }
-}
-
-/* A line of windows of an image: all along the last dimension. */
-typedef struct window_line {
-  const char *image;
-  const nn_pool_place *place; /* of its first window */
-  nn_range windows;           /* those of a chunk */
-} window_line;
-
-/* Compares all taps of a chunk of windows, in their order. */
-static void compare_taps(const indices_work *w, const window_line *line,
-                         largest_chunk *chunk) {
-  static const nn_loops loops = NN_LOOPS(compare_tap);
-  const nn_window *v = &w->pool.window;
-  const nn_pool_place *b = line->place;
-  const tn_kernel_mode mode = {w->dtype, w->level};
-  const int64_t bytes = tn_dtype_bytes(w->dtype);
-  const int64_t wide = w->dtype == TN_F32 ? 4 : 8; /* bytes of an index */
-  for (int64_t z = b->begin[0]; z < b->end[0]; z += v->dilate[0])
-    for (int64_t y = b->begin[1]; y < b->end[1]; y += v->dilate[1])
-      for (int64_t t = 0; t < v->kernel[2]; ++t) {
-        const nn_range r = nn_window_find_inside(v, 2, t, line->windows);
-        const int64_t skip = r.begin - line->windows.begin;
-        const int64_t column =
-            r.begin * v->stride[2] + t * v->dilate[2] - v->pad[2];
-        const int64_t first = (z * v->in[1] + y) * v->in[2] + column;
-        if (r.begin == r.end) continue;
-        const tap_args args = {(char *)chunk->at + skip * wide, first,
-                               v->stride[2]};
-        nn_run_loop(
-            &mode, &loops,
-            &(tn_kernel_block){.n = r.end - r.begin,
-                               .out = (char *)chunk->values + skip * bytes,
-                               .in = {line->image + first * bytes}},
-            &args);
-      }
-}
-
 /* Stores n results from window `to` of all images on. */
-static void store_chunk(const indices_work *w, const largest_chunk *chunk,
+static void store_chunk(const indices_work *w, const nn_pool_largest *chunk,
                         int64_t to, int64_t n) {
   const int64_t bytes = tn_dtype_bytes(w->dtype);
   if (w->to) memcpy(w->to + to * bytes, chunk->values, (size_t)(n * bytes));
   for (int64_t i = 0; i < n && w->indices; ++i)
-    w->indices[to + i] = w->dtype == TN_F32
-                             ? ((const int32_t *)(const void *)chunk->at)[i]
-                             : chunk->at[i];
+    w->indices[to + i] = nn_pool_get_index(chunk, w->dtype, i);
 }
 
 /* Finds the largest elements of images [begin, end), line by line. */
@@ -163,20 +68,19 @@ static int32_t find_slice(void *arg, int64_t begin, int64_t end) {
   const indices_work *w = arg;
   const nn_window *v = &w->pool.window;
   const int64_t lines = v->out[0] * v->out[1];
-  largest_chunk chunk;
-  for (int64_t i = begin * lines; i < end * lines; ++i) {
-    const nn_pool_place place =
-        nn_pool_find_place(&w->pool, i % lines * v->out[2]);
-    for (int64_t o = 0; o < v->out[2]; o += CHUNK) {
-      const window_line line = {
-          w->from + i / lines * w->pool.in_size * tn_dtype_bytes(w->dtype),
-          &place,
-          {o, nn_min(o + CHUNK, v->out[2])}};
-      clear_chunk(w->dtype, &chunk);
-      compare_taps(w, &line, &chunk);
+  nn_pool_largest chunk;
+  for (int64_t i = begin * lines; i < end * lines; ++i)
+    for (int64_t o = 0; o < v->out[2]; o += NN_POOL_CHUNK) {
+      const nn_pool_line line = {
+          .pool = &w->pool,
+          .mode = {w->dtype, w->level},
+          .image =
+              w->from + i / lines * w->pool.in_size * tn_dtype_bytes(w->dtype),
+          .number = i % lines,
+          .windows = {o, nn_min(o + NN_POOL_CHUNK, v->out[2])}};
+      nn_pool_find_line(&line, &chunk);
       store_chunk(w, &chunk, i * v->out[2] + o, line.windows.end - o);
     }
-  }
   return TN_OK;
 }
 

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "pool_largest.h"
+
 #define LOOPS(type, name)                                                     \
   /* Returns the position of the largest element of a window, -1 if it has    \
    * none: the first of several, or the first NaN. */                         \
@@ -63,8 +65,53 @@
 LOOPS(float, f32)
 LOOPS(double, f64)
 
+#define LARGEST(type, name)                                            \
+  /* Stores the largest elements of n windows from o on, or adds their \
+   * gradients. */                                                     \
+  static void store_##name(const nn_pool_image *image,                 \
+                           const nn_pool_largest *chunk, int64_t o,    \
+                           int64_t n) {                                \
+    const type *head = image->out_gradient;                            \
+    const type *values = (const type *)(const void *)chunk->values;    \
+    type *to = image->to, *out = image->out;                           \
+    for (int64_t i = 0; i < n && !head; ++i)                           \
+      out[o + i] = image->add ? out[o + i] + values[i] : values[i];    \
+    for (int64_t i = 0; i < n && head; ++i) {                          \
+      const int64_t at = nn_pool_get_index(chunk, image->dtype, i);    \
+      if (at >= 0) to[at] += head[o + i];                              \
+    }                                                                  \
+  }
+LARGEST(float, f32)
+LARGEST(double, f64)
+
+/* Computes the largest elements of an image, or their gradient, by lines. */
+static void run_lines(const nn_pool_image *image) {
+  const nn_window *w = &image->pool->window;
+  const int64_t bytes = tn_dtype_bytes(image->dtype);
+  nn_pool_largest chunk;
+  if (image->out_gradient && !image->add)
+    memset(image->to, 0, (size_t)(image->pool->in_size * bytes));
+  for (int64_t i = 0; i < w->out[0] * w->out[1]; ++i)
+    for (int64_t o = 0; o < w->out[2]; o += NN_POOL_CHUNK) {
+      const int64_t n = nn_min(NN_POOL_CHUNK, w->out[2] - o);
+      const nn_pool_line line = {.pool = image->pool,
+                                 .mode = {image->dtype, image->level},
+                                 .image = image->data,
+                                 .number = i,
+                                 .windows = {o, o + n}};
+      nn_pool_find_line(&line, &chunk);
+      if (image->dtype == TN_F32)
+        store_f32(image, &chunk, i * w->out[2] + o, n);
+      else
+        store_f64(image, &chunk, i * w->out[2] + o, n);
+    }
+}
+
 void nn_pool_run_windows(const nn_pool_image *image) {
-  if (image->dtype == TN_F32)
+  const nn_pool *pool = image->pool;
+  if (pool->kind == NN_POOL_MAX && pool->in_size <= INT32_MAX)
+    run_lines(image);
+  else if (image->dtype == TN_F32)
     run_f32(image);
   else
     run_f64(image);
