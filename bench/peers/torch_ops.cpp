@@ -77,6 +77,68 @@ Once avg_pool(const Row &r, uint32_t grads) {
   };
 }
 
+/* Of stride n[0] and padding n[1]. */
+Once deconvolution(const Row &r, uint32_t grads) {
+  const int64_t *n = r.c->n;
+  const std::vector<int64_t> stride{n[0], n[0]}, pad{n[1], n[1]}, one{1, 1};
+  const at::Tensor x = r.in[0], w = r.in[1];
+  if (grads == 0)
+    return [=] {
+      at::convolution(x, w, {}, stride, pad, one, true, {0, 0}, 1);
+    };
+  const at::Tensor head = at::rand_like(
+      at::convolution(x, w, {}, stride, pad, one, true, {0, 0}, 1));
+  const std::array<bool, 3> wanted{(grads & 1) != 0, (grads & 2) != 0, false};
+  return [=] {
+    at::convolution_backward(head, x, w, c10::nullopt, stride, pad, one, true,
+                             {0, 0}, 1, wanted);
+  };
+}
+
+/* Windows of width n[0], step n[1] and padding n[2] as columns. */
+Once unfold(const Row &r, uint32_t grads) {
+  const int64_t *n = r.c->n;
+  const std::vector<int64_t> w{n[0], n[0]}, s{n[1], n[1]}, p{n[2], n[2]},
+      one{1, 1}, size{r.in[0].size(2), r.in[0].size(3)};
+  const at::Tensor x = r.in[0];
+  if (grads == 0) return [=] { at::im2col(x, w, one, p, s); };
+  const at::Tensor head = at::rand_like(at::im2col(x, w, one, p, s));
+  return [=] { at::col2im(head, size, w, one, p, s); };
+}
+
+/* Images of n[0] x n[0] elements: nearest if n[1] is 0, otherwise linear. */
+Once resize(const Row &r, uint32_t grads) {
+  const int64_t *n = r.c->n;
+  const std::vector<int64_t> size{n[0], n[0]};
+  const std::vector<int64_t> from = r.in[0].sizes().vec();
+  const bool is_linear = n[1] != 0;
+  const at::Tensor x = r.in[0];
+  if (grads == 0)
+    return [=] {
+      if (is_linear)
+        at::upsample_bilinear2d(x, size, false);
+      else
+        at::upsample_nearest2d(x, size);
+    };
+  const at::Tensor head = at::rand_like(at::upsample_nearest2d(x, size));
+  return [=] {
+    if (is_linear)
+      at::upsample_bilinear2d_backward(head, size, from, false);
+    else
+      at::upsample_nearest2d_backward(head, size, from);
+  };
+}
+
+Once grid_sample(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0], grid = r.in[1];
+  if (grads == 0) return [=] { at::grid_sampler_2d(x, grid, 0, 0, false); };
+  const at::Tensor head =
+      at::rand_like(at::grid_sampler_2d(x, grid, 0, 0, false));
+  return [=] {
+    at::grid_sampler_2d_backward(head, x, grid, 0, 0, false, {true, true});
+  };
+}
+
 Once softmax(const Row &r, uint32_t grads) {
   const at::Tensor x = r.in[0];
   if (grads == 0) return [=] { at::_softmax(x, 1, false); };
@@ -475,6 +537,10 @@ const std::map<std::string, Make> makers = {
     {"convolution", convolution},
     {"max_pool", max_pool},
     {"avg_pool", avg_pool},
+    {"deconvolution", deconvolution},
+    {"unfold", unfold},
+    {"resize", resize},
+    {"grid_sample", grid_sample},
     {"softmax", softmax},
     {"log_softmax", log_softmax},
     {"batch_norm", batch_norm},

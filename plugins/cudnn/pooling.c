@@ -110,6 +110,10 @@ int32_t cudnn_pooling_supports(const tn_frame *call) {
   int32_t code = TN_OK;
   if (p->pool_type != MAX && p->pool_type != AVG)
     return TN_FAIL(call, TN_UNSUPPORTED, "cuDNN has no sums of windows");
+  for (int64_t d = 0; !p->global_pool && d < p->dilate.n; ++d)
+    if (p->dilate.v[d] != 1)
+      return TN_FAIL(call, TN_UNSUPPORTED,
+                     "this kernel takes windows without dilation");
   if (p->pool_type == MAX && is_backward(call))
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "cuDNN does not say which of several largest elements gets "

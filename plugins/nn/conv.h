@@ -141,6 +141,9 @@ extern const nn_conv_algorithm nn_conv_direct; /* f32; windows side by side, of
                                             at most 128 elements in at most two
                                             dimensions */
 
+/* Returns the first algorithm that accepts a convolution. [any] */
+const nn_conv_algorithm *nn_conv_choose_algorithm(const nn_conv *conv);
+
 /* Runs a forward call of nn.convolution, or of an operator with the same
  * frames, with one of the algorithms; NULL: the first that accepts it. `after`
  * runs on each element in the type of the computation. [worker] */

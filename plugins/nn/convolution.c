@@ -8,6 +8,7 @@
 
 #include "conv.h"
 #include "operands.h"
+#include "plane_sums.h"
 #include "tenon/kernel/kernel.h"
 
 /* ---------------------------------------------------------------- geometry */
@@ -120,8 +121,7 @@ static int is_direct(const nn_conv *c) {
          c->channels * c->filters <= most;
 }
 
-/* Returns the first algorithm that accepts the call. */
-static const nn_conv_algorithm *choose_algorithm(const nn_conv *c) {
+const nn_conv_algorithm *nn_conv_choose_algorithm(const nn_conv *c) {
   if (is_depthwise(c)) return &nn_conv_depthwise;
   if (is_winograd(c)) return &nn_conv_winograd;
   if (is_pointwise(c)) return &nn_conv_pointwise;
@@ -174,68 +174,19 @@ int32_t nn_convolution_is_direct(const tn_frame *call) {
 
 /* -------------------------------------------------------- gradient of bias */
 
-enum { LANES = 16 }; /* number of partial sums of a line */
-
-#define SUM_LINE(name, type)                                              \
-  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *p) { \
-    const type *x = block->in[0];                                         \
-    type part[LANES] = {0};                                               \
-    int64_t i = 0;                                                        \
-    (void)p;                                                              \
-    for (; i + LANES <= block->n; i += LANES)                             \
-      for (int l = 0; l < LANES; ++l) part[l] += x[i + l];                \
-    for (int l = 0; i < block->n; ++i, ++l) part[l] += x[i];              \
-    double sum = 0;                                                       \
-    for (int l = 0; l < LANES; ++l) sum += (double)part[l];               \
-    *(double *)block->out += sum;                                         \
-  }                                                                       \
-  TN_KERNEL_LEVELS(name)
-SUM_LINE(sum_f32, float)
-SUM_LINE(sum_f64, double)
-
-typedef struct bias_args {
-  const nn_conv *conv;
-  const nn_conv_arrays *arrays;
-  int add;
-} bias_args;
-
-/* Computes the gradient of the bias for filters [begin, end): each is the sum
- * of all elements of its images. */
-static int32_t sum_bias_slice(void *arg, int64_t begin, int64_t end) {
-  static const tn_kernel_bodies singles = TN_KERNEL_BODIES(sum_f32);
-  static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(sum_f64);
-  const bias_args *w = arg;
-  const nn_conv *c = w->conv;
-  const int64_t all = c->groups * c->filters;
-  tn_kernel_body *body =
-      tn_kernel_body_at(c->dtype == TN_F32 ? &singles : &doubles, c->level);
-  for (int64_t k = begin; k < end; ++k) {
-    float *single = (float *)(void *)w->arrays->bias + k;
-    double *twice = (double *)(void *)w->arrays->bias + k;
-    double sum = 0;
-    for (int64_t i = 0; i < c->images; ++i)
-      body(&(tn_kernel_block){.n = c->out_size,
-                              .out = (void *)&sum,
-                              .in = {w->arrays->out +
-                                     (i * all + k) * c->out_size * c->bytes}},
-           NULL);
-    if (c->dtype == TN_F32)
-      *single = (float)(sum + (w->add ? (double)*single : 0));
-    else
-      *twice = sum + (w->add ? *twice : 0);
-  }
-  return TN_OK;
-}
-
 /* Computes the gradient of bias, the sums of the output gradient of each
  * filter; adds it to the old elements if `add`. */
 static int32_t compute_bias_gradient(const nn_conv *c,
                                      const nn_conv_arrays *arrays, int add) {
-  bias_args w = {c, arrays, add};
-  const int64_t each = nn_max(c->images * c->out_size, 1);
-  return c->call->host->parallel_for(c->call, c->groups * c->filters,
-                                     nn_max(TN_KERNEL_GRAIN / each, 1),
-                                     sum_bias_slice, &w);
+  const nn_plane_sums sums = {.call = c->call,
+                              .mode = {c->dtype, c->level},
+                              .images = c->images,
+                              .planes = c->groups * c->filters,
+                              .size = c->out_size,
+                              .from = arrays->out,
+                              .to = arrays->bias,
+                              .add = add};
+  return nn_sum_planes(&sums);
 }
 
 /* ------------------------------------------------------------------ passes */
@@ -288,7 +239,7 @@ int32_t nn_conv_run_forward(const tn_frame *call,
           : NULL,
       nn_operands_open_output(&x, NN_CONVOLUTION_OUT_OUT)};
   const int32_t code =
-      run_pass(&c, algorithm ? algorithm : choose_algorithm(&c), &a,
+      run_pass(&c, algorithm ? algorithm : nn_conv_choose_algorithm(&c), &a,
                NN_CONV_FORWARD, nn_operands_is_added(&x, 0));
   if (code == TN_OK) nn_operands_close_output(&x, 0, a.out);
   return code;
@@ -308,7 +259,7 @@ static int32_t run_backward(const tn_frame *call,
   const int to_data = is_requested(call, NN_CONVOLUTION_IN_DATA);
   int32_t code = TN_OK;
   c.memory = (char *)call->ws[0] + nn_operands_count_bytes(call);
-  if (!algorithm) algorithm = choose_algorithm(&c);
+  if (!algorithm) algorithm = nn_conv_choose_algorithm(&c);
   nn_conv_arrays a = {
       .out = nn_operands_open_input(&x, NN_CONVOLUTION_BACKWARD_GRAD_OUT)};
   if (to_data) {
@@ -349,7 +300,8 @@ static int32_t count_call_bytes(const tn_frame *call,
     if ((pass != NN_CONV_FORWARD) != backward) continue;
     if (!is_requested(call, find_result_index(pass))) continue;
     const uint64_t memory =
-        (algorithm ? algorithm : choose_algorithm(&c))->count_bytes(&c, pass);
+        (algorithm ? algorithm : nn_conv_choose_algorithm(&c))
+            ->count_bytes(&c, pass);
     most = memory > most ? memory : most;
   }
   *bytes = nn_operands_count_bytes(call) + most;

@@ -21,7 +21,7 @@ typedef struct nn_pool_tap {
 } nn_pool_tap;
 
 typedef struct nn_pool {
-  nn_window window;   /* dilation is 1; pad is the number before */
+  nn_window window;   /* pad is the number before */
   int kind;           /* NN_POOL_* */
   int counts_padding; /* a mean divides by padding elements as well */
   /* End of the elements that such a mean counts. */
@@ -56,6 +56,13 @@ uint64_t nn_pool_count_scratch(const nn_pool *pool, int64_t bytes,
 /* Bytes of a buffer in which lines of the gradient of data are composed, if
  * they are written past the caches. [any] */
 uint64_t nn_pool_count_buffer_bytes(const nn_pool *pool, int64_t bytes);
+
+/* Whether elements of a window are not adjacent. pool_windows.c computes these
+ * poolings, window by window. [any] */
+static inline int nn_pool_is_dilated(const nn_pool *pool) {
+  const int64_t *dilate = pool->window.dilate;
+  return dilate[0] != 1 || dilate[1] != 1 || dilate[2] != 1;
+}
 
 /* Computes the fields of *pool that all lines share. `taps` has kernel[2]
  * entries and must stay valid. [worker] */

@@ -39,10 +39,12 @@ static inline void nn_pool_set_dim(const tn_frame *call, nn_pool *pool, int d,
   w->kernel[d] = p->global_pool ? w->in[d] : p->kernel.v[i];
   w->stride[d] = p->global_pool ? 1 : p->stride.v[i];
   w->pad[d] = p->global_pool ? 0 : p->pad.v[i];
+  w->dilate[d] = p->global_pool || w->kernel[d] == 1 ? 1 : p->dilate.v[i];
   pool->limit[d] = w->in[d] + w->pad[d];
   if (!p->global_pool &&
       p->pooling_convention == NN_POOLING_POOLING_CONVENTION_SAME) {
-    const int64_t reach = (w->out[d] - 1) * w->stride[d] + w->kernel[d];
+    const int64_t reach =
+        (w->out[d] - 1) * w->stride[d] + w->dilate[d] * (w->kernel[d] - 1) + 1;
     w->pad[d] = nn_max(reach - w->in[d], 0) / 2;
     pool->limit[d] = nn_max(reach - w->pad[d], w->in[d]);
   }
@@ -52,7 +54,9 @@ static inline void nn_pool_set_dim(const tn_frame *call, nn_pool *pool, int d,
 /* Whether there is a single window, which contains the whole image. */
 static inline int nn_pool_has_one_window(const nn_window *w) {
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
-    if (w->out[d] != 1 || w->pad[d] != 0 || w->kernel[d] != w->in[d]) return 0;
+    if (w->out[d] != 1 || w->pad[d] != 0 || w->kernel[d] != w->in[d] ||
+        w->dilate[d] != 1)
+      return 0;
   return 1;
 }
 

@@ -6,6 +6,7 @@
  * remainder modulo the step. So neighbouring windows read contiguous elements.
  */
 #include "pool.h"
+#include "pool_windows.h"
 
 #include "tenon/kernel/kernel.h"
 #include "writer.h"
@@ -160,6 +161,7 @@ void nn_pool_set_taps(nn_pool *pool, nn_pool_tap *taps) {
   const sorted_layout s = find_sorted_layout(w);
   const gradient_layout l = find_gradient_layout(w);
   const sorted_layout back = {s.step, l.phase};
+  if (nn_pool_is_dilated(pool)) return;
   for (int64_t t = 0; t < w->kernel[2]; ++t)
     taps[t] =
         (nn_pool_tap){nn_window_find_inside(w, 2, t, (nn_range){0, w->out[2]}),
@@ -186,6 +188,7 @@ static int64_t count_backward_scratch(const nn_pool *pool) {
 uint64_t nn_pool_count_scratch(const nn_pool *pool, int64_t bytes,
                                int backward) {
   const nn_window *w = &pool->window;
+  if (nn_pool_is_dilated(pool)) return 0;
   const int64_t n = backward
                         ? count_backward_scratch(pool)
                         : 2 * count_line_elements(w) + w->stride[2] + w->out[2];
@@ -200,6 +203,10 @@ void nn_pool_forward(const nn_pool_image *image) {
   static const tn_kernel_bodies singles = TN_KERNEL_BODIES(pool_forward_f32);
   static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(pool_forward_f64);
   const tn_kernel_block none = {.n = 0};
+  if (nn_pool_is_dilated(image->pool)) {
+    nn_pool_run_windows(image);
+    return;
+  }
   tn_kernel_body_at(image->dtype == TN_F32 ? &singles : &doubles, image->level)(
       &none, image);
 }
@@ -208,6 +215,10 @@ void nn_pool_backward(const nn_pool_image *image) {
   static const tn_kernel_bodies singles = TN_KERNEL_BODIES(pool_backward_f32);
   static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(pool_backward_f64);
   const tn_kernel_block none = {.n = 0};
+  if (nn_pool_is_dilated(image->pool)) {
+    nn_pool_run_windows(image);
+    return;
+  }
 #if defined(TN_KERNEL_AVX2)
   if (pool3_has_windows(image) && pool3_backward(image)) return;
 #endif

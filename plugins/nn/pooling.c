@@ -20,9 +20,10 @@ static int32_t set_shape(const tn_frame *call, uint32_t list, int32_t ndim,
   return call->host->set_shape(call, list, 0, ndim, shape);
 }
 
-/* Returns the length of windows along dimension d of the image. */
+/* Returns the number of elements that windows reach over along dimension d of
+ * the image. */
 static int64_t get_window_length(const nn_pooling_params *p, int32_t d) {
-  return p->kernel.v[d];
+  return p->dilate.v[d] * (p->kernel.v[d] - 1) + 1;
 }
 
 /* Returns the elements of a dimension of length n with its padding; -1 if 64

@@ -171,7 +171,8 @@ nn_pool_find_windows(const nn_pool_view &v,
 #pragma unroll
   for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
     const I reach = at.d[d] + (I)v.window.pad[d];
-    const I before = reach - (I)v.window.kernel[d];
+    const I before =
+        reach - (I)v.window.dilate[d] * (I)(v.window.kernel[d] - 1) - 1;
     const I last = (I)tn_cuda_quotient(reach, v.by_stride[d]);
     const I n = (I)v.window.out[d];
     w.begin[d] =
@@ -181,6 +182,20 @@ nn_pool_find_windows(const nn_pool_view &v,
   return w;
 }
 
+/* Whether an element of the image is in a window that reaches over it. */
+template <class S>
+__device__ __forceinline__ bool nn_pool_is_in_window(
+    const nn_pool_view &v, const nn_pool_index<typename S::index> &at,
+    const nn_pool_index<typename S::index> &o) {
+  typedef typename S::index I;
+  for (int d = S::first; d < NN_WINDOW_RANK && v.is_dilated; ++d) {
+    const I from =
+        at.d[d] + (I)v.window.pad[d] - o.d[d] * (I)v.window.stride[d];
+    if (from % (I)v.window.dilate[d] != 0) return false;
+  }
+  return true;
+}
+
 /* Returns the gradient of the element at `place`: the sum over all windows that
  * contain it. The windows of its image begin at number `first`. */
 template <class T, class S>
@@ -188,15 +203,16 @@ __device__ __forceinline__ nn_compute_type<T> nn_pool_sum_gradients(
     const nn_pool_arrays &a, const nn_pool_view &v, int64_t first,
     typename S::index place) {
   typedef typename S::index I;
-  const nn_pool_range<I> w =
-      nn_pool_find_windows<S>(v, nn_pool_split_index<S>(v.by_in, place));
+  const nn_pool_index<I> at = nn_pool_split_index<S>(v.by_in, place);
+  const nn_pool_range<I> w = nn_pool_find_windows<S>(v, at);
   nn_pool_index<I> o;
   nn_compute_type<T> sum = 0;
   for (o.d[0] = w.begin[0]; o.d[0] < w.end[0]; ++o.d[0])
     for (o.d[1] = w.begin[1]; o.d[1] < w.end[1]; ++o.d[1])
       for (o.d[2] = w.begin[2]; o.d[2] < w.end[2]; ++o.d[2])
-        sum += nn_pool_read_window_gradient<T, S>(
-            a, v, o, first + nn_pool_join_index<S>(v.by_out, o), place);
+        if (nn_pool_is_in_window<S>(v, at, o))
+          sum += nn_pool_read_window_gradient<T, S>(
+              a, v, o, first + nn_pool_join_index<S>(v.by_out, o), place);
   return sum;
 }
 
@@ -309,7 +325,8 @@ static nn_pool_view nn_pool_make_view(const tn_frame *call) {
   v.images = nn_pool_count_images(call);
   v.kind = pool.kind;
   v.counts_padding = pool.counts_padding;
-  v.are_pairs = 1;
+  v.is_dilated = nn_pool_is_dilated(&pool);
+  v.are_pairs = !v.is_dilated;
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     v.are_pairs &= v.window.kernel[d] <= 2 * v.window.stride[d];
   return v;
@@ -323,7 +340,8 @@ static bool nn_pool_has_32_bit_indices(const nn_pool_view &v) {
     return false;
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     if (v.window.kernel[d] > most || v.window.stride[d] > most ||
-        v.window.pad[d] > most || v.window.out[d] * v.window.stride[d] > most)
+        v.window.pad[d] > most || v.window.out[d] * v.window.stride[d] > most ||
+        v.window.dilate[d] > most / v.window.kernel[d])
       return false;
   return true;
 }

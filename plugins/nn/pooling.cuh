@@ -25,7 +25,7 @@ struct nn_pool_view {
   int kind; /* NN_POOL_* */
   int counts_padding;
   int are_pairs; /* along each dimension an element is in at most two windows */
-  int reserved;
+  int is_dilated; /* elements of a window are not adjacent */
 };
 
 /* The type of indices, and the first dimension with more than one element. */
@@ -62,8 +62,11 @@ nn_pool_find_elements(const nn_pool_view &v,
 #pragma unroll
   for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
     const I first = o.d[d] * (I)v.window.stride[d] - (I)v.window.pad[d];
-    const I last = first + (I)v.window.kernel[d], end = (I)v.window.in[d];
-    x.begin[d] = first < 0 ? 0 : first;
+    const I step = (I)v.window.dilate[d], end = (I)v.window.in[d];
+    const I last = first + step * (I)(v.window.kernel[d] - 1) + 1;
+    x.begin[d] = first;
+    if (first < 0)
+      x.begin[d] = v.is_dilated ? first + (step - 1 - first) / step * step : 0;
     x.end[d] = last < end ? last : end;
   }
   return x;
@@ -79,10 +82,11 @@ __device__ __forceinline__ int64_t nn_pool_count_elements(
   for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
     const int64_t first =
         (int64_t)o.d[d] * v.window.stride[d] - v.window.pad[d];
-    const int64_t last = first + v.window.kernel[d];
+    const int64_t step = v.window.dilate[d];
+    const int64_t last = first + step * (v.window.kernel[d] - 1) + 1;
     const int64_t reach = last < v.limit[d] ? last : v.limit[d];
     const int64_t n = v.counts_padding ? reach - first : w.end[d] - w.begin[d];
-    count *= n < 0 ? 0 : n;
+    count *= n < 0 ? 0 : v.is_dilated ? (n + step - 1) / step : n;
   }
   return count < 1 ? 1 : count;
 }
@@ -144,10 +148,11 @@ __device__ __forceinline__ void nn_pool_visit_elements(
     const nn_pool_view &v, const nn_pool_range<typename S::index> &w,
     Each each) {
   typedef typename S::index I;
+  const int64_t *step = v.window.dilate;
   nn_pool_index<I> at;
-  for (at.d[0] = w.begin[0]; at.d[0] < w.end[0]; ++at.d[0])
-    for (at.d[1] = w.begin[1]; at.d[1] < w.end[1]; ++at.d[1])
-      for (at.d[2] = w.begin[2]; at.d[2] < w.end[2]; ++at.d[2])
+  for (at.d[0] = w.begin[0]; at.d[0] < w.end[0]; at.d[0] += (I)step[0])
+    for (at.d[1] = w.begin[1]; at.d[1] < w.end[1]; at.d[1] += (I)step[1])
+      for (at.d[2] = w.begin[2]; at.d[2] < w.end[2]; at.d[2] += (I)step[2])
         if (!each(nn_pool_join_index<S>(v.by_in, at))) return;
 }
 

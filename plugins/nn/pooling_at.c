@@ -7,38 +7,13 @@
 #include <math.h>
 
 #include "pool_geometry.h"
+#include "pool_windows.h"
 #include "tenon/kernel/kernel.h"
 
 typedef struct at_largest_work {
   const tn_frame *call;
   nn_pool pool;
 } at_largest_work;
-
-/* The elements of a window that are not padding, and the divisor of its mean.
- */
-typedef struct window_range {
-  int64_t begin[NN_WINDOW_RANK];
-  int64_t end[NN_WINDOW_RANK];
-  int64_t count;
-} window_range;
-
-/* Returns the elements of window `number` that are inside the image, and their
- * count for a mean. */
-static window_range find_window_range(const nn_pool *pool, int64_t number) {
-  const nn_window *w = &pool->window;
-  window_range b = {.count = 1};
-  for (int d = NN_WINDOW_RANK; d-- > 0; number /= w->out[d]) {
-    const int64_t first = number % w->out[d] * w->stride[d] - w->pad[d];
-    const int64_t last = first + w->kernel[d];
-    b.begin[d] = nn_max(first, 0);
-    b.end[d] = nn_max(nn_min(last, w->in[d]), b.begin[d]);
-    b.count *= pool->counts_padding
-                   ? nn_max(nn_min(last, pool->limit[d]) - first, 0)
-                   : b.end[d] - b.begin[d];
-  }
-  b.count = nn_max(b.count, 1);
-  return b;
-}
 
 /* Returns element `at` of a tensor as f64. */
 static double read_element(const tn_tensor *from, int64_t at) {
@@ -79,12 +54,13 @@ static void add_element(const at_largest_work *w, int64_t at, window_state *s) {
 static double pool_window(const at_largest_work *w, int64_t image,
                           int64_t number) {
   const int64_t *in = w->pool.window.in;
-  const window_range b = find_window_range(&w->pool, number);
+  const nn_pool_place b = nn_pool_find_place(&w->pool, number);
+  const int64_t *step = w->pool.window.dilate;
   const int64_t first = image * w->pool.in_size;
   window_state s = {0, 0, 0, 0};
-  for (int64_t z = b.begin[0]; z < b.end[0]; ++z)
-    for (int64_t y = b.begin[1]; y < b.end[1]; ++y)
-      for (int64_t x = b.begin[2]; x < b.end[2]; ++x)
+  for (int64_t z = b.begin[0]; z < b.end[0]; z += step[0])
+    for (int64_t y = b.begin[1]; y < b.end[1]; y += step[1])
+      for (int64_t x = b.begin[2]; x < b.end[2]; x += step[2])
         add_element(w, first + (z * in[1] + y) * in[2] + x, &s);
   if (w->pool.kind == NN_POOL_MAX) return s.chosen;
   return w->pool.kind == NN_POOL_AVG ? s.sum / (double)b.count : s.sum;

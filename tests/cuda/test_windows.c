@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nn.convolution on the first CUDA device: values of torch, and random shapes
- * beside the cpu. The plugins are those of the environment, so that the same
- * program runs with fakes here and with a GPU elsewhere (./dev gpu-test):
+ * beside the cpu; values of the operators that nn itself computes there, in the
+ * companion that WINDOWS_COMPANION names. The plugins are those of the
+ * environment, so that the same program runs with fakes here and with a GPU
+ * elsewhere (./dev gpu-test):
  *
  *   WINDOWS_FILES=cuda.so:nn.so:cudnn.so WINDOWS_SEED=7 test_windows
  */
@@ -64,6 +66,25 @@ Test(windows, values_and_gradients_are_those_of_torch) {
   for (size_t i = 0; i < N_CASES; ++i)
     for (size_t t = 0; t < 4; ++t)
       windows_check(rt, &conv_cases[i], types[t], tolerance_of(types[t]));
+}
+
+static const windows_case own_cases[] = {
+#include "../plugins/deconv_cases.inc"
+#include "../plugins/dilated_cases.inc"
+#include "../plugins/fold_cases.inc"
+#include "../plugins/region_cases.inc"
+#include "../plugins/resize_cases.inc"
+#include "../plugins/sample_cases.inc"
+};
+
+Test(windows, values_of_kernels_without_cudnn_are_those_of_references) {
+  const char *companion = getenv("WINDOWS_COMPANION");
+  if (!companion) cr_skip_test("WINDOWS_COMPANION names no file");
+  open_all();
+  load_all(companion);
+  for (size_t i = 0; i < sizeof own_cases / sizeof *own_cases; ++i)
+    for (size_t t = 0; t < 4; ++t)
+      windows_check(rt, &own_cases[i], types[t], tolerance_of(types[t]));
 }
 
 /* ------------------------------------------------------------ random shapes

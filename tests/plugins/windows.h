@@ -31,7 +31,8 @@ extern const char *windows_place;
 
 int64_t windows_size(const windows_operand *o);
 
-/* Computes the case in a type: out, and added to ones; all gradients, and each
+/* Computes the case in a type, of an operator with one output and perhaps a
+ * hidden one: out, and added to ones; all gradients, and each
  * alone, added to ones. Results may differ by `tolerance`, relative to
  * magnitudes above 1. */
 void windows_check(tn_runtime *rt, const windows_case *c, tn_dtype dtype,
