@@ -160,9 +160,10 @@ const tnm_code tnm_codes_form[] = {
              "  - {name: bias, dtype: T, optional: true}"),
     TNM_CODE("E0025", "an input that cannot be shared",
              "`inplace`, `view` and `init` of an output name an input of the "
-             "same type that is\nnot variadic. `view` says that the output has "
-             "the elements of that input, in their\norder, and so that it may "
-             "take its memory: `inplace` is not needed beside it.",
+             "same type that is\nnot variadic, `inplace` also a list of such "
+             "inputs. `view` says that the output has the\nelements of that "
+             "input, in their order, and so that it may take its memory: "
+             "`inplace` is\nnot needed beside it.",
              "  - {name: out, dtype: T, shape: data, inplace: dta}",
              "  - {name: out, dtype: T, shape: data, inplace: data}"),
     TNM_CODE(

@@ -121,7 +121,7 @@ static const tnm_key output_keys[] = {
      "operand, `broadcast`, `dynamic`, pattern, or `{c: function}`"},
     {"role", S, false,
      "data, or loss: an output with ones as the default output gradient; data"},
-    {"inplace", S, false, "input that may give it its memory"},
+    {"inplace", S | L, false, "inputs that may give it their memory"},
     {"view", S, false, "input with the same elements in the same order"},
     {"init", S, false, "input that it starts as a copy of"},
     {"hidden", S, false, "true: users do not see it; trailing outputs only"},
@@ -166,7 +166,9 @@ static const tnm_key gradient_keys[] = {
     {"needs", M, false, "input -> the operands that its gradient reads"},
     {"linear", L, false, "groups of inputs in which outputs are linear"},
     {"stop", L, false, "inputs that are never differentiated"},
-    {"inplace", M, false, "input -> grad.<output> that may give it its memory"},
+    {"inplace", M, false,
+     "input -> operands of the backward call that may give its gradient their "
+     "memory"},
     {"none", S, false, "true: the operator has no gradient"},
     {"why", S, false, "the reason, shown when a gradient is requested"},
     {NULL, 0, false, NULL}};
@@ -181,6 +183,8 @@ static const tnm_key kernel_keys[] = {
     {"backward", S, false, "C function"},
     {"dtypes", L | M, false, "types it takes; all of the operator's"},
     {"writes", L, false, "write, add, inplace; write"},
+    {"inplace", M, false,
+     "output or grad.<input> -> fewer operands that may give it their memory"},
     {"state", M, false, "data that calls share"},
     {"workspace", M, false, "scratch memory"},
     {"resources", L, false, "rng"},

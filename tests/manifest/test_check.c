@@ -290,3 +290,32 @@ Test(check, decides_whether_a_kernel_fits_an_operator) {
   cr_assert_eq(tn__kernel_fits(&s.kernel, &s.op), TN_PLUGIN);
   cr_assert(strstr(tn_error_text(), "it has 2 dtype sets; the operator has 1"));
 }
+
+/* The sample has two inputs and one output: a backward call has four inputs and
+ * two outputs. */
+static void refuse_pairs(uint32_t pass, const tn_inplace *pairs, uint32_t n,
+                         const char *text) {
+  sample s;
+  sample_init(&s);
+  s.kernel.pass = pass;
+  s.kernel.inplace = pairs;
+  s.kernel.n_inplace = n;
+  const tn_code rc = tn__kernel_fits(&s.kernel, &s.op);
+  cr_assert_eq(rc, text ? TN_PLUGIN : TN_OK, "%s", tn_error_text());
+  if (text) cr_assert(strstr(tn_error_text(), text), "%s", tn_error_text());
+}
+
+Test(check, refuses_pairs_of_operands_that_a_call_does_not_have) {
+  static const tn_inplace good[] = {{1, 0}, {0, 0}}, out[] = {{0, 1}};
+  static const tn_inplace in[] = {{2, 0}}, twice[] = {{1, 0}, {1, 0}};
+  static const tn_inplace last[] = {{3, 1}}, beyond[] = {{4, 0}};
+  static tn_inplace many[1001];
+  refuse_pairs(TN_PASS_FORWARD, good, 2, NULL);
+  refuse_pairs(TN_PASS_FORWARD, out, 1, "inplace[0] is output 1 in input 0");
+  refuse_pairs(TN_PASS_FORWARD, in, 1, "a call has 1 outputs and 2 inputs");
+  refuse_pairs(TN_PASS_FORWARD, twice, 2, "inplace[1] occurs twice");
+  refuse_pairs(TN_PASS_BACKWARD, last, 1, NULL);
+  refuse_pairs(TN_PASS_BACKWARD, beyond, 1,
+               "inplace[0] is output 0 in input 4");
+  refuse_pairs(TN_PASS_BACKWARD, many, 1001, "1001 in-place pairs");
+}

@@ -626,6 +626,11 @@ CASES = [
               "the rest", "@kernels:"),
           mix("ok", "backward kernel lab.mix.cpu writes in other ways; the "
               "core lowers the rest", "@kernels:")], "minor"),
+    Case("a kernel that works in place in other memory",
+         [("inplace: x}", "inplace: [x, y]}")],
+         [mix("ok", "kernel lab.mix.cpu works in place in other memory",
+              "@kernels:")], "minor",
+         old=[("writes: [write]", "writes: [write, inplace]")]),
     Case("a kernel no longer deterministic", [(", deterministic", "")],
          [mix("model", "kernel lab.mix.cpu is not deterministic any more",
               "@kernels:"),

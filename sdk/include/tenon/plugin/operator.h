@@ -161,7 +161,8 @@ typedef struct tn_arg {
   uint32_t shape_list;  /* TN_OPERAND_*, for TN_SHAPE_SAME */
   uint32_t shape_index;
   uint32_t n_terms;
-  uint32_t inplace; /* output: input whose memory it may use, or TN_NONE */
+  uint32_t inplace; /* output: input whose memory it may use, or TN_NONE; of
+                       several the first: see tn_kernel.inplace */
   uint32_t init;    /* output: like input that it copies first, or TN_NONE */
   uint32_t count;   /* output: node whose value is their number; TN_NONE: 1 */
   uint32_t reserved;
@@ -232,7 +233,7 @@ typedef struct tn_input_gradient {
   uint32_t stop; /* 1: never differentiated */
   uint32_t n_needs;
   uint32_t inplace; /* position in a backward call's `in` whose memory the
-                       gradient may use, or TN_NONE */
+                       gradient may use, or TN_NONE; of several the first */
   const tn_need *needs;
   const char *formula; /* as written, or NULL */
 #if TN_TARGET_MINOR >= 1
