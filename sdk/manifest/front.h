@@ -355,6 +355,17 @@ tnm_operator *tnm_new_operator(tnm_reader *reader, const char *file,
  * offsets. *size becomes the size of that struct. */
 tn_field **tnm_lower_fields(const tnm_reader *reader, const tnm_tree *list,
                             uint32_t since, uint32_t *n, uint32_t *size);
+/* Reports a key that has no meaning for the type of the field. The help line
+ * `types_with_key` names the types with that key. */
+void tnm_report_meaningless_key(tnm_diags *diags, const tn_field *f,
+                                const tnm_tree *value,
+                                const char *types_with_key);
+/* Reads the bounds of a field from its mapping. */
+void tnm_lower_limits(tnm_diags *diags, const tnm_tree *node, tn_field *f);
+/* Compare a value with the bounds of a field. If it is outside, `rule` becomes
+ * the violated rule: "at least 1". */
+bool tnm_check_int_limits(const tn_field *f, int64_t value, char rule[64]);
+bool tnm_check_float_limits(const tn_field *f, double value, char rule[64]);
 /* Checks that text is a value of a field; otherwise reports it at `node`. */
 bool tnm_check_value(tnm_diags *diags, const tn_field *field,
                      const tnm_tree *node, const char *what);

@@ -35,7 +35,8 @@ static const char *const field_types[] = {
     [TN_FIELD_ENUM] = "enum",     [TN_FIELD_INTS] = "ints",
     [TN_FIELD_FLOATS] = "floats", [TN_FIELD_DTYPE] = "dtype"};
 static const char *const field_flags[] = {"required", "optional", "dynamic",
-                                          "has_min", "has_max"};
+                                          "has_min",  "has_max",  "above",
+                                          "below",    "nonzero"};
 static const char *const node_ops[] = {
     [TN_NODE_CONST] = "const",
     [TN_NODE_DIM] = "dim",

@@ -291,6 +291,13 @@ Test(check, decides_whether_a_kernel_fits_an_operator) {
   cr_assert(strstr(tn_error_text(), "it has 2 dtype sets; the operator has 1"));
 }
 
+Test(check, refuses_flags_of_bounds_that_a_parameter_does_not_have) {
+  REFUSED(s.bias.flags |= TN_FIELD_ABOVE, "`above` a bound that it does not");
+  REFUSED(s.bias.flags |= TN_FIELD_BELOW, "`below` a bound that it does not");
+  REFUSED(s.kernel_size.flags |= TN_FIELD_ABOVE, "`above` a bound");
+  REFUSED(s.mode.flags |= TN_FIELD_NONZERO, "`nonzero`, but no number");
+}
+
 /* The sample has two inputs and one output: a backward call has four inputs and
  * two outputs. */
 static void refuse_pairs(uint32_t pass, const tn_inplace *pairs, uint32_t n,

@@ -99,17 +99,31 @@ static void add_bound(tn__buf *out, const tn_field *f, bool max) {
     tn__buf_add(out, "%" PRId64, max ? f->max_int : f->min_int);
 }
 
+/* Adds one bound with the word before it. */
+static void add_side(tn__buf *out, const tn_field *f, bool max) {
+  const bool open = (f->flags & (max ? TN_FIELD_BELOW : TN_FIELD_ABOVE)) != 0;
+  if (open)
+    tn__buf_add(out, max ? "below " : "above ");
+  else
+    tn__buf_add(out, max ? "at most " : "at least ");
+  add_bound(out, f, max);
+}
+
 static void add_limits(tn__buf *out, const tn_field *f) {
   const bool min = (f->flags & TN_FIELD_HAS_MIN) != 0;
   const bool max = (f->flags & TN_FIELD_HAS_MAX) != 0;
-  if (min && max) {
+  const bool open = (f->flags & (TN_FIELD_ABOVE | TN_FIELD_BELOW)) != 0;
+  if (min && max && !open) {
     add_bound(out, f, false);
     tn__buf_add(out, " to ");
     add_bound(out, f, true);
-  } else if (min || max) {
-    tn__buf_add(out, min ? "at least " : "at most ");
-    add_bound(out, f, max);
+  } else {
+    if (min) add_side(out, f, false);
+    if (min && max) tn__buf_add(out, ", ");
+    if (max) add_side(out, f, true);
   }
+  if ((f->flags & TN_FIELD_NONZERO) != 0)
+    tn__buf_add(out, "%snot 0", min || max ? ", " : "");
 }
 
 static void add_rank(tn__buf *out, const tn_op *op, const tn_field *f,

@@ -43,6 +43,15 @@ enum {                              /* tn_field.flags */
        TN_FIELD_HAS_MAX = 1u << 4
 };
 
+#if TN_TARGET_MINOR >= 2
+/* Further tn_field.flags. The bound itself is not allowed, of float and floats:
+ * beside TN_FIELD_HAS_MIN and TN_FIELD_HAS_MAX. NONZERO: neither 0 nor -0; of
+ * int and ints, too. */
+#define TN_FIELD_ABOVE 32u
+#define TN_FIELD_BELOW 64u
+#define TN_FIELD_NONZERO 128u
+#endif
+
 #define TN_NONE 0xffffffffu /* "no such index, offset or limit" */
 
 /* One parameter: how text becomes a member of the params struct and back. */
@@ -63,7 +72,8 @@ typedef struct tn_field {
   uint32_t reserved;
   int64_t min_int; /* inclusive bounds of int and ints ... */
   int64_t max_int;
-  double min_float; /* ... and of float and floats, if the flags say so */
+  double min_float; /* ... and bounds of float and floats, if the flags say so;
+                       inclusive without TN_FIELD_ABOVE and TN_FIELD_BELOW */
   double max_float;
   const char *name;
   const char *default_text; /* parsed as a user's text is; NULL if required;
