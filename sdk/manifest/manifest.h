@@ -13,7 +13,8 @@
  *              the table of keys; the syntax of single values
  *   lex.c, parse.c, resolve.c, scope.c
  *              the expression language -> tnm_expr
- *   shape.c    patterns and conditions -> tn_node programs
+ *   shape.c, shape_compare.c
+ *              patterns and conditions -> tn_node programs
  *   lower*.c   tree -> tn_plugin tables and tnm_operator
  *   lower_inplace.c    `inplace` -> the pairs of each kernel
  *   lower_binding.c, binding_*.c

@@ -63,7 +63,8 @@ static const char *const node_ops[] = {
     [TN_NODE_LE] = "le",
     [TN_NODE_GT] = "gt",
     [TN_NODE_GE] = "ge",
-    [TN_NODE_SELECT] = "select"};
+    [TN_NODE_SELECT] = "select",
+    [TN_NODE_COMPARE_PARAMS] = "compare_params"};
 static const char *const shape_kinds[] = {"any", "pattern", "same", "broadcast",
                                           "hook"};
 static const char *const arg_flags[] = {"optional",   "variadic", "hidden",

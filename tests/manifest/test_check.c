@@ -291,6 +291,23 @@ Test(check, decides_whether_a_kernel_fits_an_operator) {
   cr_assert(strstr(tn_error_text(), "it has 2 dtype sets; the operator has 1"));
 }
 
+/* Parameter 3 is a float, parameter 2 an enum; there are 4. */
+Test(check, refuses_comparisons_of_parameters_that_are_no_numbers) {
+#define COMPARES(a, b, c) \
+  s.nodes[3] = (tn_node){TN_NODE_COMPARE_PARAMS, (a), (b), (c), 0}
+  REFUSED(COMPARES(2, -1, TN_NODE_LT), "nodes[3]");
+  REFUSED(COMPARES(3, 2, TN_NODE_LT), "nodes[3]");
+  REFUSED(COMPARES(3, 4, TN_NODE_LT), "nodes[3]");
+  REFUSED(COMPARES(3, -2, TN_NODE_LT), "nodes[3]");
+  REFUSED(COMPARES(3, -1, TN_NODE_ADD), "nodes[3]");
+  REFUSED(COMPARES(3, -1, TN_NODE_SELECT), "nodes[3]");
+  sample s;
+  sample_init(&s);
+  COMPARES(3, -1, TN_NODE_GE);
+  cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, true), TN_OK,
+               "%s", tn_error_text());
+}
+
 Test(check, refuses_flags_of_bounds_that_a_parameter_does_not_have) {
   REFUSED(s.bias.flags |= TN_FIELD_ABOVE, "`above` a bound that it does not");
   REFUSED(s.bias.flags |= TN_FIELD_BELOW, "`below` a bound that it does not");

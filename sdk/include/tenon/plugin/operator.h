@@ -120,6 +120,12 @@ enum {                    /* tn_node.op */
        TN_NODE_SELECT = 38 /* a != 0 ? b : c */
 };
 
+#if TN_TARGET_MINOR >= 2
+/* tn_node.op: 1 if parameter a, a float or int, compares with parameter b, or
+ * with the double that `value` has the bits of if b is -1; c is TN_NODE_EQ to
+ * TN_NODE_GE. A parameter that is None counts as 0. */
+#define TN_NODE_COMPARE_PARAMS 39
+#endif
 typedef struct tn_node { /* frozen */
   uint32_t op;
   int32_t a;
