@@ -70,12 +70,6 @@ static tn_code bind_list(const tn__call_state *s, tn__operand *operands,
   return TN_OK;
 }
 
-static bool is_expanded(const tn__call_state *s) {
-  return s->counts.n_in != s->desc->n_inputs ||
-         s->counts.n_out != s->desc->n_outputs;
-}
-
-/* Positions in `inplace` are those of the declared operands. */
 static void declare_grads(tn__call_state *s) {
   for (uint32_t i = 0; i < s->counts.n_in; ++i) {
     tn__operand *operand = &s->out_info[i];
@@ -83,7 +77,6 @@ static void declare_grads(tn__call_state *s) {
         s->desc->inputs[tn__call_find_input_arg(s, i, &operand->member)];
     operand->role = "gradient of input";
     operand->source = -1;
-    operand->inplace = is_expanded(s) ? TN_NONE : gradient_rule(s, i)->inplace;
   }
 }
 

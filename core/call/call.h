@@ -47,7 +47,6 @@ typedef struct tn__operand {
   tn_array *temp; /* the kernel gets it instead of `array`; NULL: none; owned */
   int32_t member; /* position in a variadic operand, or -1 */
   int32_t source; /* input that it starts as a copy of, or -1 */
-  uint32_t inplace; /* output: may use this input's memory; or TN_NONE */
   uint8_t owned;
   uint8_t held; /* TN__HELD_*: arrays that the job holds */
   uint8_t before;

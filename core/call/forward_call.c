@@ -28,7 +28,6 @@ static void declare_outputs(tn__call_state *s) {
     operand->arg =
         s->desc->outputs[tn__call_find_output_arg(s, i, &operand->member)];
     operand->role = "output";
-    operand->inplace = operand->arg->inplace;
     operand->source =
         operand->arg->init == TN_NONE ? -1 : (int32_t)operand->arg->init;
   }

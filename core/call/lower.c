@@ -71,22 +71,27 @@ static input_overlap compare_inputs(const tn__call_state *s,
   return found;
 }
 
-/* True if the kernel may work in the memory of the input that the caller passed
- * as the output. */
-static bool can_work_in_place(const tn__call_state *s, uint32_t i,
-                              input_overlap found, uint32_t writes) {
-  const tn__operand *out = &s->out_info[i];
-  return found.alias_of >= 0 && !found.touches && s->req[i] == TN_REQ_WRITE &&
-         out->inplace == (uint32_t)found.alias_of &&
-         (writes & TN_WRITES_INPLACE) &&
-         (out->source < 0 || out->source == found.alias_of) &&
-         !needs_dense(out, &out->array->tensor);
-}
-
 static bool is_aliased(const tn__call_state *s, uint32_t in) {
   for (uint32_t i = 0; i < s->launch.frame.n_out; ++i)
     if (s->alias[i] == (int32_t)in) return true;
   return false;
+}
+
+static tn__pairs pairs_of(const tn__call_state *s, const tn_kernel *kernel) {
+  return (tn__pairs){kernel, s->desc, s->counts.n_in, s->counts.n_out};
+}
+
+/* True if the kernel may work in the memory of the input that the caller passed
+ * as the output. */
+static bool can_work_in_place(const tn__call_state *s, uint32_t i,
+                              input_overlap found, const tn_kernel *kernel) {
+  const tn__operand *out = &s->out_info[i];
+  const tn__pairs pairs = pairs_of(s, kernel);
+  return found.alias_of >= 0 && !found.touches && s->req[i] == TN_REQ_WRITE &&
+         tn__pairs_has(&pairs, (tn_inplace){(uint32_t)found.alias_of, i}) &&
+         !is_aliased(s, (uint32_t)found.alias_of) &&
+         (out->source < 0 || out->source == found.alias_of) &&
+         !needs_dense(out, &out->array->tensor);
 }
 
 static bool has_equal_shape(const tn_tensor *a, const tn_tensor *b) {
@@ -119,9 +124,8 @@ static tn_code check_init(const tn__call_state *s, const tn__operand *out) {
 
 /* A kernel that works only in place gets a copy of the input, as its input and
  * as its output. */
-static bool use_input_copy(tn__call_state *s, uint32_t i) {
+static bool use_copy_of(tn__call_state *s, uint32_t i, uint32_t in) {
   tn__operand *out = &s->out_info[i];
-  uint32_t in = out->inplace;
   if (in >= s->launch.frame.n_in || is_aliased(s, in)) return false;
   if (!tn__input_is_read(s->in_flags[in])) return false;
   if (out->source >= 0 && (uint32_t)out->source != in) return false;
@@ -135,6 +139,19 @@ static bool use_input_copy(tn__call_state *s, uint32_t i) {
   return true;
 }
 
+/* The same for the first possible input. */
+static bool use_input_copy(tn__call_state *s, uint32_t i,
+                           const tn_kernel *kernel) {
+  const tn__pairs pairs = pairs_of(s, kernel);
+  const uint32_t n = tn__pairs_count(&pairs);
+  tn_inplace pair;
+  for (uint32_t k = 0; k < n; ++k)
+    if (tn__pairs_get(&pairs, k, &pair) && pair.out == i &&
+        use_copy_of(s, i, pair.in))
+      return true;
+  return false;
+}
+
 /* Turns a request to overwrite into one that the kernel supports. */
 static tn_code lower_write(tn__call_state *s, uint32_t i,
                            const tn_kernel *kernel) {
@@ -146,8 +163,7 @@ static tn_code lower_write(tn__call_state *s, uint32_t i,
     }
     return TN_OK;
   }
-  if ((kernel->writes & TN_WRITES_INPLACE) && use_input_copy(s, i))
-    return TN_OK;
+  if (use_input_copy(s, i, kernel)) return TN_OK;
   if ((kernel->writes & TN_WRITES_ADD) && out->source < 0) {
     out->before = TN__BEFORE_ZERO;
     s->req[i] = TN_REQ_ADD;
@@ -237,7 +253,7 @@ static tn_code lower_output(tn__call_state *s, uint32_t i,
   if (loop) return lower_sum(s, i, kernel, loop);
   if (out->source >= 0) TN__TRY(check_init(s, out));
   if (!out->owned) found = compare_inputs(s, out->array);
-  if (can_work_in_place(s, i, found, kernel->writes)) {
+  if (can_work_in_place(s, i, found, kernel)) {
     s->req[i] = TN_REQ_INPLACE;
     s->alias[i] = found.alias_of;
     if (has_equal_shape(&s->out[i], &s->in[found.alias_of]))

@@ -5,6 +5,7 @@
  *   choose.c            compares candidates, and explains the choice
  *   kernel_candidate.c  decides whether one kernel applies, with a reason
  *   kernel_options.c    options of kernels, and the kernel that a user pins
+ *   inplace.c           outputs of a kernel that may use memory of its inputs
  */
 #ifndef TENON_CHOOSE_H_
 #define TENON_CHOOSE_H_
@@ -64,6 +65,26 @@ uint64_t tn__kernel_types(const tn_operator *op, const tn_kernel *kernel,
 
 /* Sets the members of a frame that belong to the kernel. */
 void tn__frame_set_kernel(tn_frame *frame, const tn__kernel *kernel);
+
+/* ----------------------------------------------------------------- inplace.c
+ */
+
+/* The in-place pairs of a kernel in a call with these numbers of forward inputs
+ * and outputs: it may omit optional inputs at the end. */
+typedef struct tn__pairs {
+  const tn_kernel *kernel;
+  const tn_op *op;
+  uint32_t n_in;
+  uint32_t n_out;
+} tn__pairs;
+
+/* Number of declared pairs; 0 if the kernel never works in place. */
+uint32_t tn__pairs_count(const tn__pairs *p);
+/* Gets pair number `i` in the positions of the call; false if the call does not
+ * have its operands. */
+bool tn__pairs_get(const tn__pairs *p, uint32_t i, tn_inplace *out);
+/* Tests whether the kernel supports this pair of the call. */
+bool tn__pairs_has(const tn__pairs *p, tn_inplace pair);
 
 /* "cpu", "cuda", or "device". */
 const char *tn__device_name(int32_t device_type);

@@ -57,25 +57,40 @@ static tn_code check_int(const tn__fill *fill, int64_t v) {
                          "%lld is too large; the greatest value allowed is "
                          "%lld",
                          (long long)v, (long long)field->max_int);
+  if ((field->flags & TN_FIELD_NONZERO) != 0 && v == 0)
+    return tn__fill_fail(fill, TN_OUT_OF_RANGE, "0 is not allowed");
   return TN_OK;
 }
 
+/* Fails for a number on the wrong side of a bound, which `open` excludes. */
+static tn_code fail_bound(const tn__fill *fill, double v, bool least,
+                          bool open) {
+  const double bound = least ? fill->field->min_float : fill->field->max_float;
+  if (open)
+    return tn__fill_fail(
+        fill, TN_OUT_OF_RANGE, "%.15g is too %s; the value must be %s %.15g", v,
+        least ? "small" : "large", least ? "above" : "below", bound);
+  return tn__fill_fail(
+      fill, TN_OUT_OF_RANGE, "%.15g is too %s; the %s value allowed is %.15g",
+      v, least ? "small" : "large", least ? "least" : "greatest", bound);
+}
+
 static tn_code check_float(const tn__fill *fill, double v) {
-  const tn_field *field = fill->field;
-  const uint32_t bounds = TN_FIELD_HAS_MIN | TN_FIELD_HAS_MAX;
-  if ((field->flags & bounds) != 0 && isnan(v))
+  const tn_field *f = fill->field;
+  const uint32_t rules = TN_FIELD_HAS_MIN | TN_FIELD_HAS_MAX | TN_FIELD_NONZERO;
+  const bool above = (f->flags & TN_FIELD_ABOVE) != 0;
+  const bool below = (f->flags & TN_FIELD_BELOW) != 0;
+  if ((f->flags & rules) != 0 && isnan(v))
     return tn__fill_fail(fill, TN_OUT_OF_RANGE,
                          "nan is in no range, and this parameter has one");
-  if ((field->flags & TN_FIELD_HAS_MIN) != 0 && v < field->min_float)
-    return tn__fill_fail(fill, TN_OUT_OF_RANGE,
-                         "%.15g is too small; the least value allowed is "
-                         "%.15g",
-                         v, field->min_float);
-  if ((field->flags & TN_FIELD_HAS_MAX) != 0 && v > field->max_float)
-    return tn__fill_fail(fill, TN_OUT_OF_RANGE,
-                         "%.15g is too large; the greatest value allowed is "
-                         "%.15g",
-                         v, field->max_float);
+  if ((f->flags & TN_FIELD_HAS_MIN) != 0 &&
+      (above ? v <= f->min_float : v < f->min_float))
+    return fail_bound(fill, v, true, above);
+  if ((f->flags & TN_FIELD_HAS_MAX) != 0 &&
+      (below ? v >= f->max_float : v > f->max_float))
+    return fail_bound(fill, v, false, below);
+  if ((f->flags & TN_FIELD_NONZERO) != 0 && !(v < 0) && !(v > 0))
+    return tn__fill_fail(fill, TN_OUT_OF_RANGE, "0 is not allowed");
   return TN_OK;
 }
 

@@ -267,10 +267,16 @@ tn_code tn__fused_make(tn__step *step, bool *fits) {
 
 /* ------------------------------------------------------------------- pairs */
 
-static uint32_t get_declared_inplace(const tn__step *part, uint32_t out) {
-  const tn__node *node = part->node;
-  if (node->kind == TN__NODE_CALL) return node->desc->outputs[out]->inplace;
-  return node->desc->gradient->inputs[out]->inplace;
+/* Tests whether the kernel of a part supports this in-place pair. Positions are
+ * those of its frame. */
+static bool supports_pair(const tn__step *part, tn_inplace pair) {
+  const tn_frame *frame = part->info.frame;
+  const bool backward = part->node->kind != TN__NODE_CALL;
+  const tn__pairs pairs = {
+      part->info.kernel->desc, part->node->desc,
+      backward ? frame->n_out : frame->n_in,
+      backward ? (frame->n_in - frame->n_out) / 2 : frame->n_out};
+  return tn__pairs_has(&pairs, pair);
 }
 
 static bool has_variadic_results(const tn__step *part) {
@@ -286,7 +292,7 @@ static bool has_variadic_results(const tn__step *part) {
 static bool can_work_in_place(const tn__step *part) {
   const tn_kernel *kernel = part->info.kernel->desc;
   if ((kernel->flags & TN_KERNEL_REGISTERS) && part->n_out > 1) return false;
-  return !has_variadic_results(part) && (kernel->writes & TN_WRITES_INPLACE);
+  return !has_variadic_results(part);
 }
 
 /* Tests whether output `out` may overwrite input `in`: no part after the writer
@@ -309,7 +315,7 @@ bool tn__fused_can_overwrite(const tn__step *step, uint32_t in, uint32_t out) {
       return false;
     if (o->part < writer->part) continue;
     if (!can_work_in_place(part) ||
-        get_declared_inplace(part, position) != o->position)
+        !supports_pair(part, (tn_inplace){o->position, position}))
       return false;
   }
   return true;

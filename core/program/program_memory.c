@@ -23,26 +23,25 @@ static void add_pair(pairs *to, const tn__step *step, uint32_t in, uint32_t out,
   to->v[to->n++] = (tn__plan_pair){.in = in, .out = out, .identity = identity};
 }
 
-/* Adds to the list `to` the in-place pairs that the operator of a forward step
- * declares. A declaration names declared operands, so a pair with a variadic
- * operand, which stands for several, is left out. */
-static void add_forward_pairs(pairs *to, const tn__step *step) {
-  const tn__node *node = step->node;
-  const tn_op *op = step->joint ? step->joint->op->desc : node->desc;
-  if (node->n_out != op->n_outputs || node->n_in > op->n_inputs) return;
-  for (uint32_t i = 0; i < node->n_out; ++i)
-    if (op->outputs[i]->inplace < node->n_in)
-      add_pair(to, step, op->outputs[i]->inplace, i, false);
+/* The in-place pairs of the kernel of a step, which is a call. */
+static tn__pairs get_kernel_pairs(const tn_program *p, const tn__step *step) {
+  const tn__node *node = step->node->kind == TN__NODE_BACKWARD
+                             ? tn__node_at(p->graph, step->node->of)
+                             : step->node;
+  return (tn__pairs){step->info.kernel->desc,
+                     step->joint ? step->joint->op->desc : node->desc,
+                     node->n_in, node->n_out};
 }
 
-static void add_backward_pairs(pairs *to, const tn__step *step,
-                               const tn__node *forward) {
-  const tn_op *op = step->joint ? step->joint->op->desc : forward->desc;
-  const tn_gradient *g = op->gradient;
-  if (forward->n_out != op->n_outputs || forward->n_in != op->n_inputs) return;
-  for (uint32_t i = 0; i < forward->n_in; ++i)
-    if (g->inputs[i]->inplace != TN_NONE)
-      add_pair(to, step, g->inputs[i]->inplace, i, false);
+/* Adds to the list `to` the in-place pairs of the kernel of a step. */
+static void add_kernel_pairs(pairs *to, const tn_program *p,
+                             const tn__step *step) {
+  const tn__pairs list = get_kernel_pairs(p, step);
+  const uint32_t n = tn__pairs_count(&list);
+  tn_inplace pair;
+  for (uint32_t i = 0; i < n; ++i)
+    if (tn__pairs_get(&list, i, &pair) && pair.out < step->n_out)
+      add_pair(to, step, pair.in, pair.out, false);
 }
 
 /* Adds the alias pairs of a step: an output that equals an input, so that no
@@ -59,13 +58,16 @@ static void add_fused_pairs(pairs *to, const tn__step *step) {
       if (tn__fused_can_overwrite(step, i, o)) add_pair(to, step, i, o, false);
 }
 
-static size_t count_most_pairs(const tn__step *step) {
-  const size_t each = step->kind == TN__STEP_FUSED ? step->n_in : 2;
-  return step->n_out * each + 2;
+static size_t count_most_pairs(const tn_program *p, const tn__step *step) {
+  if (step->kind == TN__STEP_FUSED) return (size_t)step->n_out * step->n_in + 2;
+  if (step->kind != TN__STEP_CALL || !step->info.kernel)
+    return step->n_out + (size_t)2;
+  const tn__pairs list = get_kernel_pairs(p, step);
+  return step->n_out + (size_t)tn__pairs_count(&list);
 }
 
 static tn_code list_pairs(tn_program *p, const tn__step *step, pairs *out) {
-  const size_t most = count_most_pairs(step);
+  const size_t most = count_most_pairs(p, step) + 1;
   out->v = tn__arena_alloc(&p->arena, most * sizeof *out->v);
   out->n = 0;
   if (!out->v) return tn__fail_memory(most * sizeof *out->v, "a memory plan");
@@ -77,12 +79,8 @@ static tn_code list_pairs(tn_program *p, const tn__step *step, pairs *out) {
     add_pair(out, step, 1, 0, false);
   } else if (step->kind == TN__STEP_COPY) {
     add_pair(out, step, 0, 0, true);
-  } else if (step->kind == TN__STEP_CALL && step->info.kernel &&
-             (step->info.kernel->desc->writes & TN_WRITES_INPLACE)) {
-    if (step->node->kind == TN__NODE_BACKWARD)
-      add_backward_pairs(out, step, tn__node_at(p->graph, step->node->of));
-    else
-      add_forward_pairs(out, step);
+  } else if (step->kind == TN__STEP_CALL && step->info.kernel) {
+    add_kernel_pairs(out, p, step);
   }
   return TN_OK;
 }
@@ -173,7 +171,7 @@ static uint32_t number_entries(tn_program *p, tn__plan_entry *entries) {
   return n;
 }
 
-/* Makes the input of the memory planner. Its last entry stands for absent
+/* Makes the input of the memory planner. Its last entry represents absent
  * operands; the memory of that entry is external. */
 tn_code tn__plan_input_make(tn_program *p, tn__plan_input *net) {
   const size_t most = (size_t)p->n_values + 1;

@@ -332,6 +332,40 @@ static tn__element variable_element(const tn__ivalue *values, int32_t index,
   return (tn__element){value->v[k], true};
 }
 
+/* The value of parameter `index`, a float or an int; 0 if it is None. */
+static double number_of(const tn__scope *scope, int32_t index) {
+  const tn_field *field = scope->fields[index];
+  const unsigned char *at = scope->params;
+  int64_t whole = 0;
+  int32_t has = 1;
+  double real = 0;
+  if (field->flags & TN_FIELD_OPTIONAL)
+    memcpy(&has, at + field->has_offset, sizeof has);
+  if (!has) return 0;
+  memcpy(&whole, at + field->offset, sizeof whole);
+  memcpy(&real, at + field->offset, sizeof real);
+  return field->type == TN_FIELD_INT ? (double)whole : real;
+}
+
+/* Compares a parameter with another one, or with a constant. */
+static tn_code compare_params(const tn__scope *scope, const tn_node *node,
+                              tn__element *out) {
+  *out = (tn__element){0};
+  if ((uint32_t)node->a >= scope->n_fields ||
+      (node->b != -1 && (uint32_t)node->b >= scope->n_fields))
+    return fail_bad_program("a parameter does not exist");
+  if (scope->params == NULL) return TN_OK;
+  const double a = number_of(scope, node->a);
+  double b = 0;
+  memcpy(&b, &node->value, sizeof b);
+  if (node->b != -1) b = number_of(scope, node->b);
+  const bool less = a<b, more = a> b, equal = a <= b && a >= b;
+  const bool results[] = {equal,         !equal, less,
+                          less || equal, more,   more || equal};
+  *out = (tn__element){results[node->c - TN_NODE_EQ], true};
+  return TN_OK;
+}
+
 static tn_code leaf_element(const tn__scope *scope, const tn_node *node,
                             int32_t k, tn__element *out) {
   switch (node->op) {
@@ -346,6 +380,8 @@ static tn_code leaf_element(const tn__scope *scope, const tn_node *node,
       return TN_OK;
     case TN_NODE_PARAM:
       return param_at(scope, node, k, out);
+    case TN_NODE_COMPARE_PARAMS:
+      return compare_params(scope, node, out);
     case TN_NODE_HAS:
       *out = has_input(scope, (uint32_t)node->a);
       return TN_OK;

@@ -250,7 +250,8 @@ static int is_requested(const tn_frame *call, uint32_t i) {
   return i < call->n_out && call->req[i] != TN_REQ_NULL;
 }
 
-/* Computes the requested gradients. If `algorithm` is NULL, it chooses one. */
+/* Computes the requested gradients. If `algorithm` is NULL, it chooses one. The
+ * gradient of data is the last one: it may be in the memory of data. */
 static int32_t run_backward(const tn_frame *call,
                             const nn_conv_algorithm *algorithm) {
   nn_operands x = nn_operands_open(call, call->ws[0]);
@@ -262,15 +263,7 @@ static int32_t run_backward(const tn_frame *call,
   if (!algorithm) algorithm = nn_conv_choose_algorithm(&c);
   nn_conv_arrays a = {
       .out = nn_operands_open_input(&x, NN_CONVOLUTION_BACKWARD_GRAD_OUT)};
-  if (to_data) {
-    a.data = nn_operands_open_output(&x, NN_CONVOLUTION_IN_DATA);
-    a.weight = nn_operands_open_input(&x, NN_CONVOLUTION_BACKWARD_IN_WEIGHT);
-    code = run_pass(&c, algorithm, &a, NN_CONV_DATA,
-                    nn_operands_is_added(&x, NN_CONVOLUTION_IN_DATA));
-    if (code == TN_OK)
-      nn_operands_close_output(&x, NN_CONVOLUTION_IN_DATA, a.data);
-  }
-  if (to_weight && code == TN_OK) {
+  if (to_weight) {
     a.data = nn_operands_open_input(&x, NN_CONVOLUTION_BACKWARD_IN_DATA);
     a.weight = nn_operands_open_output(&x, NN_CONVOLUTION_IN_WEIGHT);
     code = run_pass(&c, algorithm, &a, NN_CONV_WEIGHT,
@@ -284,6 +277,14 @@ static int32_t run_backward(const tn_frame *call,
         &c, &a, nn_operands_is_added(&x, NN_CONVOLUTION_IN_BIAS));
     if (code == TN_OK)
       nn_operands_close_output(&x, NN_CONVOLUTION_IN_BIAS, a.bias);
+  }
+  if (to_data && code == TN_OK) {
+    a.data = nn_operands_open_output(&x, NN_CONVOLUTION_IN_DATA);
+    a.weight = nn_operands_open_input(&x, NN_CONVOLUTION_BACKWARD_IN_WEIGHT);
+    code = run_pass(&c, algorithm, &a, NN_CONV_DATA,
+                    nn_operands_is_added(&x, NN_CONVOLUTION_IN_DATA));
+    if (code == TN_OK)
+      nn_operands_close_output(&x, NN_CONVOLUTION_IN_DATA, a.data);
   }
   return code;
 }

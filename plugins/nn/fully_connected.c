@@ -323,7 +323,8 @@ static int32_t run_gradient(context *x, const matrix *grad, uint32_t i) {
   return code;
 }
 
-/* Computes the requested gradients with the matrix product `multiply`. */
+/* Computes the requested gradients with the matrix product `multiply`. The
+ * gradient of data is the last one: it may be in the memory of data. */
 static int32_t run_backward(const tn_frame *call, multiply_fn *multiply) {
   context x = make_context(call, multiply);
   const tn_tensor *out_gradient =
@@ -333,7 +334,7 @@ static int32_t run_backward(const tn_frame *call, multiply_fn *multiply) {
       nn_operands_open_input(&x.wide, NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT),
       n > 0 ? tn_tensor_size(out_gradient) / n : 0, n};
   int32_t code = TN_OK;
-  for (uint32_t i = 0; i < call->n_out && code == TN_OK; ++i)
+  for (uint32_t i = call->n_out; i-- > 0 && code == TN_OK;)
     if (call->req[i] != TN_REQ_NULL) code = run_gradient(&x, &grad, i);
   return code;
 }

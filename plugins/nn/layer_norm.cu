@@ -391,7 +391,22 @@ static int32_t nn_layer_recompute_moments(const tn_frame *call,
   return nn_layer_launch_forward<T>(call, v, own, stream);
 }
 
-/* Launches the kernels of a backward call. */
+/* Launches the kernels that write the gradients of gamma and beta. */
+template <class T>
+static int32_t nn_layer_launch_weight_gradients(
+    const tn_frame *call, const nn_layer_view &v, nn_layer_arrays a,
+    tn_cuda_arrays<NN_SUMS_ARRAYS> sums, cudaStream_t stream) {
+  a.at[SUMS] = sums.at[NN_SUMS] = nn_make_sums_array(call->ws[0], v.places);
+  const int32_t code =
+      tn_cuda_start(call, nn_layer_sum_weight_gradients<T>,
+                    nn_count_channel_blocks(v.places), stream, a, v);
+  if (code != TN_OK) return code;
+  return tn_cuda_start_each(call, nn_write_channel_sums<T>, v.places.length,
+                            stream, sums, v.places);
+}
+
+/* Launches the kernels of a backward call. The gradient of data is the last
+ * one: it may be in the memory of data or of the output gradient. */
 template <class T>
 static int32_t nn_layer_launch_backward(const tn_frame *call,
                                         const nn_layer_view &v,
@@ -406,17 +421,11 @@ static int32_t nn_layer_launch_backward(const tn_frame *call,
   if (a.at[DATA].data != NULL && a.at[DATA].dtype != TN_F32 &&
       a.at[DATA].dtype != TN_F64)
     code = nn_layer_recompute_moments<T>(call, v, &a, stream);
-  if (code == TN_OK && a.at[OUT].data != NULL)
-    code = nn_layer_launch_data_gradient<T>(call, v, a, stream);
-  if (code != TN_OK || (sums.at[NN_SUMS_FIRST].data == NULL &&
-                        sums.at[NN_SUMS_SECOND].data == NULL))
-    return code;
-  a.at[SUMS] = sums.at[NN_SUMS] = nn_make_sums_array(call->ws[0], v.places);
-  code = tn_cuda_start(call, nn_layer_sum_weight_gradients<T>,
-                       nn_count_channel_blocks(v.places), stream, a, v);
-  if (code != TN_OK) return code;
-  return tn_cuda_start_each(call, nn_write_channel_sums<T>, v.places.length,
-                            stream, sums, v.places);
+  if (code == TN_OK && (sums.at[NN_SUMS_FIRST].data != NULL ||
+                        sums.at[NN_SUMS_SECOND].data != NULL))
+    code = nn_layer_launch_weight_gradients<T>(call, v, a, sums, stream);
+  if (code != TN_OK || a.at[OUT].data == NULL) return code;
+  return nn_layer_launch_data_gradient<T>(call, v, a, stream);
 }
 
 int32_t nn_layer_norm_cuda_backward(const tn_frame *call) {

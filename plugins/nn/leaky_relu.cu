@@ -231,18 +231,19 @@ static int32_t nn_prelu_launch_gamma_gradient(const tn_frame *call,
                             stream, sums, v.channels);
 }
 
-/* Launches the kernels that write the requested gradients. */
+/* Launches the kernels that write the requested gradients. The gradient of data
+ * is the last one: it may be in the memory of an operand. */
 template <class T, int N>
 static int32_t nn_leaky_launch_backward(const tn_frame *call,
                                         const nn_leaky_view &v,
                                         const nn_leaky_arrays &a,
                                         cudaStream_t stream) {
   int32_t code = TN_OK;
-  if (a.at[OUT].data != NULL)
-    code = tn_cuda_start_each(call, nn_leaky_write_gradients<T, N>, v.n, stream,
-                              a, v);
-  if (code != TN_OK || v.type != NN_LEAKY_RELU_ACT_TYPE_PRELU) return code;
-  return nn_prelu_launch_gamma_gradient<T, N>(call, v, a, stream);
+  if (v.type == NN_LEAKY_RELU_ACT_TYPE_PRELU)
+    code = nn_prelu_launch_gamma_gradient<T, N>(call, v, a, stream);
+  if (code != TN_OK || a.at[OUT].data == NULL) return code;
+  return tn_cuda_start_each(call, nn_leaky_write_gradients<T, N>, v.n, stream,
+                            a, v);
 }
 
 int32_t nn_leaky_relu_cuda_backward(const tn_frame *call) {

@@ -3,6 +3,8 @@
  */
 #include "pooling.gen.h"
 
+#include <string.h>
+
 #include "nn.h"
 #include "operands.h"
 #include "pool_geometry.h"
@@ -183,11 +185,21 @@ typedef struct pool_work {
   /* Bytes of scratch memory before the writer's buffer in a workspace; 0 if the
    * gradient is not written past the caches. */
   uint64_t scratch;
+  /* Bytes of a copy of an image of data at the end of a workspace; 0: none. */
+  uint64_t copied;
 } pool_work;
 
 /* Address of an element of an array; NULL for an absent array. */
 static void *skip_elements(const void *array, int64_t elements, int64_t bytes) {
   return array ? (char *)(uintptr_t)array + elements * bytes : NULL;
+}
+
+/* Copies an image of data to the end of a workspace, because its gradient
+ * overwrites it before all windows have read it. */
+static void copy_data(const pool_work *w, nn_pool_image *image) {
+  char *copy = (char *)image->scratch + w->workspaces.bytes - w->copied;
+  memcpy(copy, image->data, (size_t)(w->pool.in_size * w->bytes));
+  image->data = copy;
 }
 
 /* Computes the images from `begin` to `end` - 1; arg is the pool_work. */
@@ -204,6 +216,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
     image.out_gradient = skip_elements(image.out_gradient, out, w->bytes);
     image.scratch = nn_locate_workspace(&w->workspaces, slot);
     if (w->scratch > 0) image.buffer = (char *)image.scratch + w->scratch;
+    if (w->copied > 0) copy_data(w, &image);
     if (image.out_gradient)
       nn_pool_backward(&image);
     else
@@ -221,6 +234,19 @@ static int is_large(const tn_frame *call, const nn_pool *pool, int64_t bytes) {
          all * nn_pool_count_images(call) >= NN_WRITER_LARGE;
 }
 
+/* Bytes of a copy of an image of data, which a backward call of the largest
+ * elements makes if the gradient is in the memory of data. Converted operands
+ * have memory of their own. */
+static uint64_t count_copied_bytes(const tn_frame *call, const nn_pool *pool,
+                                   int64_t bytes) {
+  const int in_place = (call->flags & TN_CALL_BACKWARD) != 0 &&
+                       call->req[NN_POOLING_IN_DATA] == TN_REQ_INPLACE;
+  if (!in_place || pool->kind != NN_POOL_MAX ||
+      bytes != tn_dtype_bytes(call->in[0].dtype))
+    return 0;
+  return ((uint64_t)(pool->in_size * bytes) + 63) / 64 * 64;
+}
+
 /* Returns the number and size of the workspaces that images share. */
 static nn_workspaces plan_workspaces(const tn_frame *call,
                                      const nn_pool *pool) {
@@ -231,6 +257,7 @@ static nn_workspaces plan_workspaces(const tn_frame *call,
       .n = nn_choose_workspace_count(nn_pool_count_images(call))};
   if (is_large(call, pool, bytes))
     workspaces.bytes += nn_pool_count_buffer_bytes(pool, bytes);
+  workspaces.bytes += count_copied_bytes(call, pool, bytes);
   return workspaces;
 }
 
@@ -265,6 +292,7 @@ static int32_t run_images(const tn_frame *call, const nn_operands *x,
   w.image.level = x->level;
   if (is_large(call, &w.pool, w.bytes) && !w.image.add)
     w.scratch = nn_pool_count_scratch(&w.pool, w.bytes, 1);
+  w.copied = count_copied_bytes(call, &w.pool, w.bytes);
   if (images == 0 || (first->out_gradient ? w.pool.in_size : size) == 0)
     return TN_OK;
   nn_pool_set_taps(&w.pool, (nn_pool_tap *)(void *)buffer);

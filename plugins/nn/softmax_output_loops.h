@@ -39,10 +39,11 @@ TN_KERNEL_BODY void NAME(write_row_gradients)(const tn_kernel_block *block,
     const REAL *p = (const REAL *)block->in[0] + r * classes;
     REAL *y = (REAL *)block->out + r * classes;
     const int64_t chosen = g->chosen[r];
+    const REAL label = chosen >= 0 ? p[chosen] : 0; /* y may be p */
     const REAL other_target = chosen >= 0 ? (REAL)g->other_target : 0;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < classes; ++i) y[i] = (p[i] - other_target) * factor;
-    if (chosen >= 0) y[chosen] = (p[chosen] - (REAL)g->label_target) * factor;
+    if (chosen >= 0) y[chosen] = (label - (REAL)g->label_target) * factor;
     if (chosen == IGNORED) memset(y, 0, (size_t)classes * sizeof *y);
   }
 }

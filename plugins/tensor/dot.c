@@ -365,7 +365,8 @@ static tn_blas_gemm compute_rhs_gradient(const product_shape *e,
 }
 
 /* in: the gradient of out, then lhs and rhs. An unused input has no data and
- * may have no shape; the gradients then have it. */
+ * may have no shape; the gradients then have it. The gradient of lhs is the
+ * last one: it may be in the memory of lhs. */
 static int32_t run_backward(const tn_frame *call, extent_fn *extent_of,
                             const tn_blas *blas) {
   context x = make_context(call, blas);
@@ -374,13 +375,13 @@ static int32_t run_backward(const tn_frame *call, extent_fn *extent_of,
                                     rhs->ndim < 0 ? &call->out[RHS] : rhs);
   const void *grad = open_in(&x, &call->in[0]);
   int32_t code = TN_OK;
-  if (call->req[LHS] != TN_REQ_NULL) {
-    const tn_blas_gemm g = compute_lhs_gradient(&e, grad, open_in(&x, rhs));
-    code = multiply_one(&x, LHS, e.count, &g);
-  }
-  if (call->req[RHS] != TN_REQ_NULL && code == TN_OK) {
+  if (call->req[RHS] != TN_REQ_NULL) {
     const tn_blas_gemm g = compute_rhs_gradient(&e, grad, open_in(&x, lhs));
     code = multiply_one(&x, RHS, e.count, &g);
+  }
+  if (call->req[LHS] != TN_REQ_NULL && code == TN_OK) {
+    const tn_blas_gemm g = compute_lhs_gradient(&e, grad, open_in(&x, rhs));
+    code = multiply_one(&x, LHS, e.count, &g);
   }
   return code;
 }

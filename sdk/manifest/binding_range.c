@@ -130,7 +130,9 @@ static tnm_range combine_ranges(uint32_t op, tnm_range a, tnm_range b) {
 tnm_range tnm_node_range(const tnm_bind *bind, const tn_node *const *nodes,
                          uint32_t node) {
   const tn_node *n = nodes[node];
-  if (n->op >= TN_NODE_EQ && n->op <= TN_NODE_GE) return (tnm_range){0, 1};
+  if ((n->op >= TN_NODE_EQ && n->op <= TN_NODE_GE) ||
+      n->op == TN_NODE_COMPARE_PARAMS)
+    return (tnm_range){0, 1};
   switch (n->op) {
     case TN_NODE_CONST:
       return (tnm_range){limit_bound(n->value), limit_bound(n->value)};

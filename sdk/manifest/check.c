@@ -78,9 +78,12 @@ static tn_code check_member(const tnm_table *table, const void *object,
 
 /* Rejects a reserved member that is not zero: this library would ignore its
  * meaning. */
-static tn_code check_reserved(const tnm_table *table, const void *object) {
+static tn_code check_reserved(const tnm_table *table, const void *object,
+                              uint32_t size) {
   uint32_t value = 0;
-  if (table->reserved)
+  const bool is_there =
+      !table->first_size || size >= table->reserved + sizeof value;
+  if (table->reserved && is_there)
     memcpy(&value, (const char *)object + table->reserved, sizeof value);
   if (!value) return TN_OK;
   return tn__fail(TN_PLUGIN,
@@ -97,7 +100,7 @@ static tn_code check_struct(const tnm_table *table, const void *object) {
     return tn__fail(TN_PLUGIN,
                     "struct_size is %u; the struct of ABI 0.0 has %u bytes",
                     size, table->first_size);
-  TN__TRY(check_reserved(table, object));
+  TN__TRY(check_reserved(table, object, size));
   for (size_t i = 0; i < table->n_members; ++i)
     TN__TRY(check_member(table, object, &table->members[i]));
   return TN_OK;
@@ -233,6 +236,41 @@ static tn_code check_kernel_ids(const tn__env *env, const tn_plugin *plugin) {
   return rc;
 }
 
+/* Tests whether an earlier pair of the kernel is equal to pair `at`. */
+static bool is_repeated(const tn_kernel *kernel, uint32_t at) {
+  const tn_inplace *pairs = kernel->inplace;
+  for (uint32_t i = 0; i < at; ++i)
+    if (pairs[i].in == pairs[at].in && pairs[i].out == pairs[at].out)
+      return true;
+  return false;
+}
+
+/* Checks that the in-place pairs of a kernel name operands of a call of its
+ * pass, and that no pair occurs twice. */
+static tn_code check_inplace(const tn_kernel *kernel, const tn_op *op) {
+  enum { MOST_PAIRS = 1000 };
+  const bool backward = kernel->pass == TN_PASS_BACKWARD;
+  const uint32_t n = TN_HAS(kernel, inplace) ? kernel->n_inplace : 0;
+  const uint32_t n_in =
+      backward ? 2 * op->n_outputs + op->n_inputs : op->n_inputs;
+  const uint32_t n_out = backward ? op->n_inputs : op->n_outputs;
+  if (n > MOST_PAIRS)
+    return tn__fail(TN_PLUGIN,
+                    "it has %u in-place pairs; at most %d are allowed", n,
+                    MOST_PAIRS);
+  for (uint32_t i = 0; i < n; ++i) {
+    const tn_inplace *pair = &kernel->inplace[i];
+    if (pair->in >= n_in || pair->out >= n_out)
+      return tn__fail(TN_PLUGIN,
+                      "inplace[%u] is output %u in input %u; a call has %u "
+                      "outputs and %u inputs",
+                      i, pair->out, pair->in, n_out, n_in);
+    if (is_repeated(kernel, i))
+      return tn__fail(TN_PLUGIN, "inplace[%u] occurs twice", i);
+  }
+  return TN_OK;
+}
+
 tn_code tn__kernel_fits(const tn_kernel *kernel, const tn_op *op) {
   const uint32_t n = kernel->n_dtype_sets;
   tn_code rc = TN_OK;
@@ -241,6 +279,7 @@ tn_code tn__kernel_fits(const tn_kernel *kernel, const tn_op *op) {
                   "it has %u dtype sets; the operator has %u type variables", n,
                   op->n_dtype_vars);
   if (!rc) rc = tnm_check_nodes(op, kernel->nodes, kernel->n_nodes);
+  if (!rc) rc = check_inplace(kernel, op);
   return rc ? tn__fail_more(rc, ", in kernel %.80s", kernel->id) : TN_OK;
 }
 

@@ -102,6 +102,20 @@ static tn_code check_field_default(const tn_field *f) {
                                       : "it has no default_text");
 }
 
+/* Checks that flags of bounds belong to a number that has the bounds. */
+static tn_code check_field_bounds(const tn_field *f) {
+  const bool real = f->type == TN_FIELD_FLOAT || f->type == TN_FIELD_FLOATS;
+  const bool whole = f->type == TN_FIELD_INT || f->type == TN_FIELD_INTS;
+  const uint32_t flags = f->flags;
+  if ((flags & TN_FIELD_ABOVE) && (!real || !(flags & TN_FIELD_HAS_MIN)))
+    return tn__fail(TN_PLUGIN, "it is `above` a bound that it does not have");
+  if ((flags & TN_FIELD_BELOW) && (!real || !(flags & TN_FIELD_HAS_MAX)))
+    return tn__fail(TN_PLUGIN, "it is `below` a bound that it does not have");
+  if ((flags & TN_FIELD_NONZERO) && !real && !whole)
+    return tn__fail(TN_PLUGIN, "it is `nonzero`, but no number");
+  return TN_OK;
+}
+
 /* Checks field number i: its names, the length of a list, and the values of an
  * enum. */
 static tn_code check_field(const tnm_fields *all, uint32_t i) {
@@ -109,6 +123,7 @@ static tn_code check_field(const tnm_fields *all, uint32_t i) {
   TN__TRY(tnm_check_name("it", f->name, false));
   if (f->alias) TN__TRY(tnm_check_name("its alias", f->alias, false));
   TN__TRY(check_list_length(all, i));
+  TN__TRY(check_field_bounds(f));
   if (f->type == TN_FIELD_ENUM && !f->n_values)
     return tn__fail(TN_PLUGIN, "it is an enum without values");
   for (uint32_t other = 0; other < i; ++other)

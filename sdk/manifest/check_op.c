@@ -30,6 +30,13 @@ static bool is_operand(const tn_op *op, int32_t list, int32_t index) {
   return is_index_below(index, n[list]);
 }
 
+/* Tests whether parameter `index` is one number that can be compared. */
+static bool is_comparable(const tn_op *op, int32_t index) {
+  return is_index_below(index, op->n_params) &&
+         (op->params[index]->type == TN_FIELD_FLOAT ||
+          op->params[index]->type == TN_FIELD_INT);
+}
+
 /* Tests whether a node refers to dimensions, parameters and operands that the
  * operator has. */
 static bool has_valid_operands(const tn_op *op, const tn_node *node) {
@@ -40,6 +47,10 @@ static bool has_valid_operands(const tn_op *op, const tn_node *node) {
       return is_index_below(node->a, op->n_packs);
     case TN_NODE_PARAM:
       return is_index_below(node->a, op->n_params);
+    case TN_NODE_COMPARE_PARAMS:
+      return is_comparable(op, node->a) &&
+             (node->b == -1 || is_comparable(op, node->b)) &&
+             node->c >= TN_NODE_EQ && node->c <= TN_NODE_GE;
     case TN_NODE_HAS:
       return is_index_below(node->a, op->n_inputs);
     case TN_NODE_OPERAND_RANK:

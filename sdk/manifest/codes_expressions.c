@@ -79,7 +79,8 @@ const tnm_code tnm_codes_expressions[] = {
     TNM_CODE(
         "E0044", "a tensor or parameter that is no integer",
         "Shape rules take parameters of type bool, int, enum and ints, and "
-        "of tensors only\ntheir `rank`, `size` and `shape`.",
+        "of tensors only\ntheir `rank`, `size` and `shape`. A float may be "
+        "compared with another parameter or a\nnumber.",
         "  require: [{that: data > 0, say: ...}]",
         "  require: [{that: size(data) > 0, say: ...}]"),
     TNM_CODE("E0045", "rank, size, shape or has of something else",

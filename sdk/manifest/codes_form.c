@@ -132,9 +132,10 @@ const tnm_code tnm_codes_form[] = {
         "  - {name: stride, type: ints, rank: 2, min: 1, default: [1, 0]}",
         "  - {name: stride, type: ints, rank: 2, min: 1, default: [1, 1]}"),
     TNM_CODE("E0021", "limits that make no sense for the parameter",
-             "`min` and `max` belong to numbers, `values` to enums, `rank` to "
-             "lists, `dynamic` to\nbool, int and float; `min` is not above "
-             "`max`.",
+             "`min`, `max`, `above`, `below` and `nonzero` belong to numbers, "
+             "`values` to enums, `rank`\nto lists, `dynamic` to bool, int and "
+             "float. `min` is not above `max`, and beside neither\n`above` nor "
+             "`below` for the same side.",
              "  - {name: mode, type: string, values: [fast, exact]}",
              "  - {name: mode, type: enum, values: [fast, exact]}"),
     TNM_CODE("E0022", "an invalid rank",
@@ -160,9 +161,10 @@ const tnm_code tnm_codes_form[] = {
              "  - {name: bias, dtype: T, optional: true}"),
     TNM_CODE("E0025", "an input that cannot be shared",
              "`inplace`, `view` and `init` of an output name an input of the "
-             "same type that is\nnot variadic. `view` says that the output has "
-             "the elements of that input, in their\norder, and so that it may "
-             "take its memory: `inplace` is not needed beside it.",
+             "same type that is\nnot variadic, `inplace` also a list of such "
+             "inputs. `view` says that the output has the\nelements of that "
+             "input, in their order, and so that it may take its memory: "
+             "`inplace` is\nnot needed beside it.",
              "  - {name: out, dtype: T, shape: data, inplace: dta}",
              "  - {name: out, dtype: T, shape: data, inplace: data}"),
     TNM_CODE(

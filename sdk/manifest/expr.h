@@ -120,4 +120,13 @@ bool tnm_names_add_help(const tnm_names *names, tnm_diags *diags, size_t id,
 bool tnm_add_enum_help(const tnm_scope *scope, tnm_diags *diags, size_t id,
                        const char *word);
 
+/* ---------------------------------------------------------- shape_compare.c */
+
+/* Returns the TN_NODE_* of a binary operator of expressions. */
+uint32_t tnm_find_binary_node(char op);
+/* Makes the node of a comparison of a parameter of type float with another
+ * parameter or a number. Returns false for all other expressions. */
+bool tnm_compare_floats(const tnm_scope *scope, const tnm_expr *expr,
+                        tn_node *out);
+
 #endif /* TENON_MANIFEST_EXPR_H_ */

@@ -357,6 +357,17 @@ tnm_operator *tnm_new_operator(tnm_reader *reader, const char *file,
  * offsets. *size becomes the size of that struct. */
 tn_field **tnm_lower_fields(const tnm_reader *reader, const tnm_tree *list,
                             uint32_t since, uint32_t *n, uint32_t *size);
+/* Reports a key that has no meaning for the type of the field. The help line
+ * `types_with_key` names the types with that key. */
+void tnm_report_meaningless_key(tnm_diags *diags, const tn_field *f,
+                                const tnm_tree *value,
+                                const char *types_with_key);
+/* Reads the bounds of a field from its mapping. */
+void tnm_lower_limits(tnm_diags *diags, const tnm_tree *node, tn_field *f);
+/* Compare a value with the bounds of a field. If it is outside, `rule` becomes
+ * the violated rule: "at least 1". */
+bool tnm_check_int_limits(const tn_field *f, int64_t value, char rule[64]);
+bool tnm_check_float_limits(const tn_field *f, double value, char rule[64]);
 /* Checks that text is a value of a field; otherwise reports it at `node`. */
 bool tnm_check_value(tnm_diags *diags, const tn_field *field,
                      const tnm_tree *node, const char *what);
@@ -402,6 +413,35 @@ void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula);
 void tnm_lower_generated(tnm_lower *lower);
 void tnm_lower_kernels(tnm_lower *lower);
+
+/* Adds a pair to those of the operator, for one pass (TN_PASS_*). */
+void tnm_add_inplace(tnm_lower *lower, uint32_t pass, tn_inplace pair);
+bool tnm_has_inplace(const tnm_lower *lower, uint32_t pass, tn_inplace pair);
+/* Reports a name that a list `inplace` has twice. */
+void tnm_report_second_inplace(tnm_lower *lower, const tnm_tree *name);
+/* Lowers `inplace` of a gradient by kernels; `map` may be NULL. all[i] is the
+ * gradient of input i, with its needs already set. */
+void tnm_lower_gradient_inplace(tnm_lower *lower, const tnm_tree *map,
+                                tn_input_gradient **all);
+/* Lists the pairs of a gradient by formulas, one for each input (`expr` NULL:
+ * none). all[i] is the gradient of input i, with its needs already set. */
+void tnm_list_formula_inplace(tnm_lower *lower, const tnm_formula *formulas,
+                              tn_input_gradient **all);
+/* Lists the pairs of an operator of another plugin. `described` is its
+ * manifest; NULL: only its tables are known. */
+void tnm_list_target_inplace(tnm_lower *lower, const tnm_operator *described);
+/* Sets the pairs of a generated kernel: those of the operator that its formulas
+ * permit. */
+void tnm_set_generated_inplace(tnm_lower *lower, tn_kernel *kernel,
+                               const tnm_formula *formulas, size_t n);
+/* Sets the pairs of a written kernel for its pass: the declared ones of the
+ * operator, or those in `map`, the kernel's key `inplace`. */
+void tnm_set_kernel_inplace(tnm_lower *lower, const tnm_tree *map,
+                            tn_kernel *kernel);
+/* Reports keys in a kernel's `inplace` that are no output, and one of a kernel
+ * that does not work in place. `map` may be NULL. */
+void tnm_check_kernel_inplace(tnm_lower *lower, const tnm_tree *map,
+                              uint32_t writes);
 void tnm_lower_examples(tnm_lower *lower);
 void tnm_lower_binding(tnm_lower *lower);
 
@@ -414,6 +454,11 @@ bool tnm_is_whole(const tnm_lower *lower, const char *key, uint32_t n);
 uint32_t tnm_find_operand(const tnm_lower *lower, uint32_t list,
                           const char *name);
 
+/* Finds the operand or output gradient that a name in `needs` means. Returns
+ * false if the name is unknown. */
+bool tnm_find_need(const tnm_lower *lower, const char *name, tn_need *need);
+/* Tests whether two operands have the same declared type. */
+bool tnm_has_same_dtype(const tn_arg *a, const tn_arg *b);
 /* Tests whether two operands have the same shape in every call. */
 bool tnm_has_same_shape(const tnm_lower *lower, const tn_arg *a,
                         const tn_arg *b);

@@ -397,6 +397,7 @@ static void make_kernel(tnm_bind *b, bool overlap) {
       .dtype_sets = sets};
   for (uint32_t i = 0; i < op->n_outputs; ++i)
     if (op->outputs[i]->inplace != TN_NONE) kernel->writes |= TN_WRITES_INPLACE;
+  tnm_set_kernel_inplace(b->lower, NULL, kernel);
   b->out->kernel = kernel;
 }
 

@@ -3,7 +3,6 @@
  * tn_field tables, with the offsets that a C compiler gives to the members of
  * the generated struct.
  */
-#include <inttypes.h>
 #include <string.h>
 #include <strings.h>
 
@@ -28,24 +27,15 @@ static bool is_list_field(const tn_field *f) {
   return f->type == TN_FIELD_INTS || f->type == TN_FIELD_FLOATS;
 }
 
-static bool is_integer_field(const tn_field *f) {
-  return f->type == TN_FIELD_INT || f->type == TN_FIELD_INTS;
-}
+/* -------------------------------------------------------------------- enums */
 
-static bool is_float_field(const tn_field *f) {
-  return f->type == TN_FIELD_FLOAT || f->type == TN_FIELD_FLOATS;
-}
-
-/* ------------------------------------------------------------- enum, limits */
-
-/* Reports a key that has no meaning for the type of the field. The help line
- * `types_with_key` names the types with that key. */
-static void report_meaningless_key(const field_reader *s, const tnm_tree *value,
-                                   const char *types_with_key) {
+void tnm_report_meaningless_key(tnm_diags *diags, const tn_field *f,
+                                const tnm_tree *value,
+                                const char *types_with_key) {
   tnm_diag_spec spec = {"E0021", value->key_pos, NULL};
-  size_t id = tnm_diag_add(s->diags, &spec, "`%s` has no meaning for type `%s`",
-                           value->key, type_names[s->field->type - 1]);
-  tnm_diag_add_help(s->diags, id, "%s", types_with_key);
+  size_t id = tnm_diag_add(diags, &spec, "`%s` has no meaning for type `%s`",
+                           value->key, type_names[f->type - 1]);
+  tnm_diag_add_help(diags, id, "%s", types_with_key);
 }
 
 /* Checks the name of an enum's value. Returns false after a message. */
@@ -83,7 +73,7 @@ static void read_values(const field_reader *s) {
   const tnm_tree *list = tnm_tree_get(s->node, "values");
   bool is_enum = s->field->type == TN_FIELD_ENUM;
   if (list != NULL && !is_enum)
-    report_meaningless_key(s, list, "an enum has it");
+    tnm_report_meaningless_key(s->diags, s->field, list, "an enum has it");
   if (!is_enum) return;
   if (list == NULL || list->n == 0) {
     tnm_diag_spec spec = {"E0011", list == NULL ? s->node->pos : list->pos,
@@ -102,40 +92,6 @@ static void read_values(const field_reader *s) {
       values[s->field->n_values++] = item->text;
   }
   s->field->values = values;
-}
-
-static void read_limit(const field_reader *s, const char *key, uint32_t flag) {
-  tn_field *f = s->field;
-  const tnm_tree *value = tnm_tree_get(s->node, key);
-  if (value == NULL) return;
-  bool least = flag == TN_FIELD_HAS_MIN;
-  bool ok = false;
-  if (is_integer_field(f))
-    ok = tnm_read_int(s->diags, value, INT64_MIN, INT64_MAX,
-                      least ? &f->min_int : &f->max_int);
-  else if (is_float_field(f))
-    ok =
-        tnm_read_double(s->diags, value, least ? &f->min_float : &f->max_float);
-  else
-    report_meaningless_key(s, value, "int, float, ints and floats have it");
-  if (ok) f->flags |= flag;
-}
-
-static void read_limits(const field_reader *s) {
-  tn_field *f = s->field;
-  read_limit(s, "min", TN_FIELD_HAS_MIN);
-  read_limit(s, "max", TN_FIELD_HAS_MAX);
-  uint32_t both = TN_FIELD_HAS_MIN | TN_FIELD_HAS_MAX;
-  bool wrong = is_integer_field(f) ? f->min_int > f->max_int
-                                   : f->min_float > f->max_float;
-  if ((f->flags & both) != both || !wrong) return;
-  f->flags &= ~both;
-  const tnm_tree *max = tnm_tree_get(s->node, "max");
-  tnm_diag_spec spec = {"E0021", max->pos, NULL};
-  size_t id = tnm_diag_add(s->diags, &spec,
-                           "`max` of `%s` is less than its `min`", f->name);
-  tnm_diag_add_place(s->diags, id, tnm_tree_get(s->node, "min")->pos,
-                     "the least");
 }
 
 /* --------------------------------------------------------------------- rank */
@@ -178,7 +134,8 @@ static void read_list_length(const field_reader *s) {
   const tnm_tree *value = tnm_tree_get(s->node, "rank");
   if (value == NULL) return;
   if (!is_list_field(s->field)) {
-    report_meaningless_key(s, value, "ints and floats have it");
+    tnm_report_meaningless_key(s->diags, s->field, value,
+                               "ints and floats have it");
     return;
   }
   if (parse_list_length(value->text, s->field) ||
@@ -267,17 +224,23 @@ static void report_wrong_type(const checked_value *c, const char *rule,
     tnm_diag_add_help(c->diags, id, "write %s", form);
 }
 
-/* Reports a value outside of its bounds. `rule` is "at least 1". */
+/* Reports a value outside of its bounds. `rule` is "at least 1", "above 0" or
+ * "other than 0". */
 static void report_out_of_bounds(const checked_value *c, const char *rule) {
   const char *bound = strrchr(rule, ' ') + 1;
   const size_t id = report_bad_value(c, rule);
-  tnm_diag_add_help(c->diags, id, "write `%s`, or change `%s`", bound,
-                    strstr(rule, "least") != NULL ? "min" : "max");
+  if (strncmp(rule, "other", 5) == 0)
+    tnm_diag_add_help(c->diags, id, "write another number, or drop `nonzero`");
+  else if (strncmp(rule, "at ", 3) != 0)
+    tnm_diag_add_help(c->diags, id, "write a number %s, or change `%.5s`", rule,
+                      rule);
+  else
+    tnm_diag_add_help(c->diags, id, "write `%s`, or change `%s`", bound,
+                      strstr(rule, "least") != NULL ? "min" : "max");
 }
 
 /* Checks an integer and its bounds. Returns false after a message. */
 static bool check_int(const checked_value *c) {
-  const tn_field *f = c->field;
   int64_t value;
   char rule[64];
   if (!tnm_parse_int(c->node->text, &value)) {
@@ -285,19 +248,13 @@ static bool check_int(const checked_value *c) {
                       "a whole number such as `1`");
     return false;
   }
-  if ((f->flags & TN_FIELD_HAS_MIN) && value < f->min_int)
-    snprintf(rule, sizeof rule, "at least %" PRId64, f->min_int);
-  else if ((f->flags & TN_FIELD_HAS_MAX) && value > f->max_int)
-    snprintf(rule, sizeof rule, "at most %" PRId64, f->max_int);
-  else
-    return true;
+  if (tnm_check_int_limits(c->field, value, rule)) return true;
   report_out_of_bounds(c, rule);
   return false;
 }
 
 /* Checks a number and its bounds. Returns false after a message. */
 static bool check_float(const checked_value *c) {
-  const tn_field *f = c->field;
   double value;
   char rule[64];
   if (!tnm_parse_double(c->node->text, &value)) {
@@ -305,12 +262,7 @@ static bool check_float(const checked_value *c) {
                       "a number such as `0.5`");
     return false;
   }
-  if ((f->flags & TN_FIELD_HAS_MIN) && !(value >= f->min_float))
-    snprintf(rule, sizeof rule, "at least %g", f->min_float);
-  else if ((f->flags & TN_FIELD_HAS_MAX) && !(value <= f->max_float))
-    snprintf(rule, sizeof rule, "at most %g", f->max_float);
-  else
-    return true;
+  if (tnm_check_float_limits(c->field, value, rule)) return true;
   report_out_of_bounds(c, rule);
   return false;
 }
@@ -516,8 +468,9 @@ static void read_flags(const field_reader *s) {
   if (s->field->type <= TN_FIELD_FLOAT)
     s->field->flags |= TN_FIELD_DYNAMIC;
   else
-    report_meaningless_key(s, tnm_tree_get(s->node, "dynamic"),
-                           "bool, int and float have it");
+    tnm_report_meaningless_key(s->diags, s->field,
+                               tnm_tree_get(s->node, "dynamic"),
+                               "bool, int and float have it");
 }
 
 static void read_lifecycle(const field_reader *s) {
@@ -570,7 +523,7 @@ static void read_field(const field_reader *s) {
   if (!typed) return;
   read_flags(s);
   read_values(s);
-  read_limits(s);
+  tnm_lower_limits(s->diags, s->node, s->field);
   read_list_length(s);
   read_default(s);
 }

@@ -196,9 +196,8 @@ static const uint64_t *dtype_sets(tnm_lower *lower, uint32_t pass) {
   return sets;
 }
 
-/* Makes the table of a generated kernel for one pass (TN_PASS_*); `writes` are
- * the supported requests (TN_WRITES_*). */
-static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
+/* Makes the table of a generated kernel for one pass (TN_PASS_*). */
+static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass) {
   const char *plugin = lower->reader->name;
   tn_kernel *kernel = TNM_NEW(lower->arena, tn_kernel, 1);
   if (kernel == NULL) return NULL;
@@ -208,7 +207,7 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
                TN_KERNEL_ELEMENTWISE | TN_KERNEL_REGISTERS,
       .pass = pass,
       .device_type = TN_DEVICE_CPU,
-      .writes = writes,
+      .writes = TN_WRITES_WRITE | TN_WRITES_ADD,
       .n_dtype_sets = lower->op->n_dtype_vars,
       .when = TN_NONE,
       .op = tnm_format_text(lower->arena, "%s.%s@%u", plugin, lower->op->name,
@@ -224,12 +223,11 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
 static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
   if (!check_formula_operands(lower, at) || !check_shapes(lower, at))
     return false;
-  uint32_t writes = TN_WRITES_WRITE | TN_WRITES_ADD;
-  /* each output has a loop of its own, so the loop of the first output must not
-   * overwrite an input that the loop of the second output reads */
-  if (lower->op->n_outputs == 1 && lower->op->outputs[0]->inplace != TN_NONE)
-    writes |= TN_WRITES_INPLACE;
-  lower->out->generated = new_kernel(lower, TN_PASS_FORWARD, writes);
+  tn_kernel *kernel = new_kernel(lower, TN_PASS_FORWARD);
+  if (kernel != NULL)
+    tnm_set_generated_inplace(lower, kernel, lower->out->forward,
+                              lower->out->n_forward);
+  lower->out->generated = kernel;
   return true;
 }
 
@@ -237,13 +235,11 @@ static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
  * gradient. */
 static void generate_backward(tnm_lower *lower, const tnm_tree *at) {
   if (!check_formula_operands(lower, at) || !check_shapes(lower, at)) return;
-  const tn_gradient *gradient = lower->op->gradient;
-  uint32_t writes = TN_WRITES_WRITE | TN_WRITES_ADD;
-  const tnm_formula *only = lower->out->backward;
-  if (lower->out->n_backward == 1 &&
-      gradient->inputs[only->index]->inplace != TN_NONE)
-    writes |= TN_WRITES_INPLACE;
-  lower->out->generated_backward = new_kernel(lower, TN_PASS_BACKWARD, writes);
+  tn_kernel *kernel = new_kernel(lower, TN_PASS_BACKWARD);
+  if (kernel != NULL)
+    tnm_set_generated_inplace(lower, kernel, lower->out->backward,
+                              lower->out->n_backward);
+  lower->out->generated_backward = kernel;
 }
 
 void tnm_lower_generated(tnm_lower *lower) {

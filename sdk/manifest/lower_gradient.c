@@ -102,9 +102,7 @@ static void add_need(tn_need *needs, uint32_t *n, tn_need need) {
   needs[(*n)++] = need;
 }
 
-/* Finds the operand or output gradient that a name in `needs` means. Returns
- * false if the name is unknown. */
-static bool find_need(const tnm_lower *lower, const char *name, tn_need *need) {
+bool tnm_find_need(const tnm_lower *lower, const char *name, tn_need *need) {
   bool grad = strncmp(name, "grad.", 5) == 0;
   uint32_t out =
       tnm_find_operand(lower, TN_OPERAND_OUT, grad ? name + 5 : name);
@@ -150,7 +148,7 @@ static void read_need(tnm_lower *lower, const tnm_tree *node, tn_need *needs,
     memcpy(name, node->text + 6, length - 7);
     name[length - 7] = '\0';
   }
-  if (find_need(lower, shape ? name : node->text, &need))
+  if (tnm_find_need(lower, shape ? name : node->text, &need))
     add_need(needs, n, need);
   else
     report_unknown_need(lower, node);
@@ -314,23 +312,6 @@ static void check_every_input_listed(tnm_lower *lower, const tnm_tree *map,
 
 /* ----------------------------------------------------------------- formulas */
 
-/* Finds the input of a backward call with memory that the gradient may
- * overwrite. Returns its index; the inputs of a backward call begin with the
- * output gradients. */
-static uint32_t find_inplace_input(const tnm_lower *lower, uint32_t input,
-                                   const tn_input_gradient *gradient) {
-  const tn_arg *in = lower->operands[TN_OPERAND_IN].v[input];
-  for (uint32_t i = 0; i < gradient->n_needs; ++i) {
-    if (gradient->needs[i].what != TN_NEED_GRAD_OUT) continue;
-    uint32_t index = gradient->needs[i].index;
-    const tn_arg *out = lower->operands[TN_OPERAND_OUT].v[index];
-    if (tnm_has_same_shape(lower, in, out) && in->dtype_var == out->dtype_var &&
-        in->dtype == out->dtype)
-      return index;
-  }
-  return TN_NONE;
-}
-
 void tnm_set_formulas(tnm_lower *lower, tnm_formula *formulas,
                       tn_input_gradient **all) {
   for (uint32_t i = 0; i < lower->op->n_inputs; ++i) {
@@ -340,8 +321,8 @@ void tnm_set_formulas(tnm_lower *lower, tnm_formula *formulas,
     }
     all[i]->formula = formulas[i].text;
     set_formula_needs(lower, formulas[i].expr, all[i]);
-    all[i]->inplace = find_inplace_input(lower, i, all[i]);
   }
+  tnm_list_formula_inplace(lower, formulas, all);
   lower->out->backward = formulas;
   lower->out->n_backward = compact_formulas(formulas, lower->op->n_inputs);
 }
@@ -353,36 +334,6 @@ static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
   if (formulas == NULL) return;
   check_every_input_listed(lower, map, all);
   tnm_set_formulas(lower, formulas, all);
-}
-
-/* Reports an `inplace` of a gradient that names no output gradient. */
-static void report_bad_inplace(tnm_lower *lower, const tnm_tree *node) {
-  tnm_diag_spec spec = {"E0053", node->pos, NULL};
-  size_t id =
-      tnm_diag_add(lower->diags, &spec,
-                   "`%.80s` is not the gradient of an output", node->text);
-  tnm_diag_add_help(lower->diags, id, "write `inplace: {%.80s: grad.%s}`",
-                    node->key, lower->op->outputs[0]->name);
-}
-
-/* Reads `inplace: {data: grad.out}`: for each input, the operand with memory
- * that its gradient may overwrite. The inputs of a backward call begin with the
- * output gradients. */
-static void read_inplace(tnm_lower *lower, const tnm_tree *map,
-                         tn_input_gradient **all) {
-  for (const tnm_tree *e = map == NULL ? NULL : map->first; e != NULL;
-       e = e->next) {
-    tn_need need = {0};
-    const uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, e->key);
-    if (i == TN_NONE)
-      tnm_report_operand(lower, e->key_pos, TN_OPERAND_IN, e->key);
-    else if (!tnm_check_scalar(lower->diags, e, "grad.<output>"))
-      continue;
-    else if (!find_need(lower, e->text, &need) || need.what != TN_NEED_GRAD_OUT)
-      report_bad_inplace(lower, e);
-    else
-      all[i]->inplace = need.index;
-  }
 }
 
 /* ---------------------------------------------------------------- the kinds */
@@ -407,7 +358,7 @@ static void lower_kernel_needs(tnm_lower *lower, const tnm_tree *map,
       read_needs(lower, e, all[i]);
   }
   check_every_input_listed(lower, needs, all);
-  read_inplace(lower, tnm_tree_get(map, "inplace"), all);
+  tnm_lower_gradient_inplace(lower, tnm_tree_get(map, "inplace"), all);
 }
 
 /* Reports that a gradient graph cannot use operand `name`, which is `is`

@@ -327,10 +327,8 @@ static const tn_kernel *make_kernel_of_pass(const kernel_entry *e,
   if (kernel == NULL) return NULL;
   *kernel = e->table;
   kernel->pass = pass;
+  tnm_set_kernel_inplace(e->lower, tnm_tree_get(e->node, "inplace"), kernel);
   if (pass == TN_PASS_FORWARD) return kernel;
-  /* A gradient overwrites no memory unless the manifest allows it. */
-  if (!tnm_tree_get(tnm_tree_get(e->lower->doc, "gradient"), "inplace"))
-    kernel->writes &= ~(uint32_t)TN_WRITES_INPLACE;
   kernel->flags &= ~TN_KERNEL_REDUCTION; /* only forward kernels have it */
   return kernel;
 }
@@ -483,6 +481,8 @@ static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
                         .when = TN_NONE,
                         .op = lower->target_name};
   if (read_device(&e)) check_async_flag(&e);
+  tnm_check_kernel_inplace(lower, tnm_tree_get(node, "inplace"),
+                           e.table.writes);
   out->companion = is_companion(&e);
   read_priority(&e);
   read_resources(&e);

@@ -228,16 +228,12 @@ static uint32_t read_role(tnm_lower *lower, uint32_t list,
   return output ? TN_ROLE_LOSS : (uint32_t)found;
 }
 
-static bool has_same_dtype(const tn_arg *a, const tn_arg *b) {
-  return a->dtype_var == b->dtype_var && a->dtype_param == b->dtype_param &&
-         a->dtype == b->dtype;
-}
-
 /* Reads the name of an input, the value of `inplace`, `view` or `init` of an
  * operand. Returns the index of that input. */
 static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
-                                const tnm_tree *value) {
-  if (value == NULL) return TN_NONE;
+                                const char *key, const tnm_tree *value) {
+  if (value == NULL || !tnm_check_scalar(lower->diags, value, "an input"))
+    return TN_NONE;
   const tnm_operands *inputs = &lower->operands[TN_OPERAND_IN];
   uint32_t found = tnm_find_operand(lower, TN_OPERAND_IN, value->text);
   tnm_diag_spec spec = {"E0025", value->pos, NULL};
@@ -245,15 +241,14 @@ static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
     return TN_NONE;
   if (found == TN_NONE) {
     size_t id = tnm_diag_add(lower->diags, &spec, "`%s: %.80s` names no input",
-                             value->key, value->text);
+                             key, value->text);
     tnm_suggest_word(lower->diags, id, value->text, inputs->names, inputs->n);
     return TN_NONE;
   }
   const tn_arg *input = inputs->v[found];
   if (input->flags & TN_ARG_VARIADIC)
-    tnm_diag_add(lower->diags, &spec, "`%s` cannot name a variadic input",
-                 value->key);
-  else if (!lower->untyped && !has_same_dtype(arg, input))
+    tnm_diag_add(lower->diags, &spec, "`%s` cannot name a variadic input", key);
+  else if (!lower->untyped && !tnm_has_same_dtype(arg, input))
     tnm_diag_add(lower->diags, &spec, "`%s` and `%s` differ in type", arg->name,
                  input->name);
   else
@@ -261,14 +256,32 @@ static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
   return TN_NONE;
 }
 
-/* Reads `inplace` and `view` of an output: the input with memory that the
- * output may use. With `view`, the output also has the elements of the input.
- */
+/* Reads `inplace` of output number `out`: an input, or a list of them. */
+static void read_inplace(tnm_lower *lower, const tnm_tree *value, tn_arg *arg,
+                         uint32_t out) {
+  const bool list = value != NULL && value->kind == TNM_LIST;
+  const tnm_tree *name = list ? value->first : value;
+  for (; name != NULL; name = list ? name->next : NULL) {
+    const tn_inplace pair = {read_input_name(lower, arg, value->key, name),
+                             out};
+    if (pair.in == TN_NONE) continue;
+    if (tnm_has_inplace(lower, TN_PASS_FORWARD, pair)) {
+      tnm_report_second_inplace(lower, name);
+      continue;
+    }
+    tnm_add_inplace(lower, TN_PASS_FORWARD, pair);
+    if (arg->inplace == TN_NONE) arg->inplace = pair.in;
+  }
+}
+
+/* Reads `inplace` and `view` of output number `out`: the inputs with memory
+ * that the output may use. With `view`, the output also has the elements of the
+ * input. */
 static void read_shared_memory(tnm_lower *lower, const tnm_tree *node,
-                               tn_arg *arg) {
+                               tn_arg *arg, uint32_t out) {
   const tnm_tree *view = tnm_tree_get(node, "view");
   const tnm_tree *inplace = tnm_tree_get(node, "inplace");
-  arg->inplace = read_input_name(lower, arg, view ? view : inplace);
+  read_inplace(lower, view != NULL ? view : inplace, arg, out);
   if (view == NULL) return;
   if (arg->inplace != TN_NONE) arg->flags |= TN_ARG_VIEW;
   if (inplace == NULL) return;
@@ -319,8 +332,8 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
                   .doc = tnm_get_text(node, "doc")};
   read_dtype(lower, node, arg);
   if (list->list == TN_OPERAND_OUT) {
-    read_shared_memory(lower, node, arg);
-    arg->init = read_input_name(lower, arg, tnm_tree_get(node, "init"));
+    read_shared_memory(lower, node, arg, list->n);
+    arg->init = read_input_name(lower, arg, "init", tnm_tree_get(node, "init"));
   } else if (list->list == TN_OPERAND_AUX) {
     read_initial_value(lower, node, arg);
     read_state_changes(lower, node, arg);

@@ -185,11 +185,6 @@ static tnm_tree *write_inputs(writer *w) {
   return list;
 }
 
-static bool is_same_type(const tn_arg *a, const tn_arg *b) {
-  return a->dtype_var == b->dtype_var && a->dtype_param == b->dtype_param &&
-         a->dtype == b->dtype;
-}
-
 /* Writes the outputs of NAME_grad: the gradient of each input of NAME. */
 static tnm_tree *write_outputs(writer *w) {
   const tn_op *op = w->of->op;
@@ -198,7 +193,7 @@ static tnm_tree *write_outputs(writer *w) {
     tnm_tree *slope = write_operand(w, make_gradient_name(w, i), op->inputs[i]);
     put_text(w, slope, "shape",
              is_broadcast(w) ? op->inputs[i]->name : make_head_name(w, 0));
-    if (op->n_inputs == 1 && is_same_type(op->inputs[0], op->outputs[0]))
+    if (op->n_inputs == 1 && tnm_has_same_dtype(op->inputs[0], op->outputs[0]))
       put_text(w, slope, "inplace", make_head_name(w, 0));
     append_node(list, slope);
   }

@@ -363,6 +363,7 @@ void tnm_lower_kernels_for(tnm_reader *reader, const tnm_tree *document,
   lower.out->target_op = op;
   lower.out->described = described;
   set_scope(&lower);
+  tnm_list_target_inplace(&lower, described);
   if (!reader->arena->failed) tnm_lower_kernels(&lower);
   if (!reader->arena->failed) lower_examples(&lower);
 }

@@ -13,8 +13,10 @@
  *              the table of keys; the syntax of single values
  *   lex.c, parse.c, resolve.c, scope.c
  *              the expression language -> tnm_expr
- *   shape.c    patterns and conditions -> tn_node programs
+ *   shape.c, shape_compare.c
+ *              patterns and conditions -> tn_node programs
  *   lower*.c   tree -> tn_plugin tables and tnm_operator
+ *   lower_inplace.c    `inplace` -> the pairs of each kernel
  *   lower_binding.c, binding_*.c
  *              `binding:` -> tnm_binding (binding.h)
  *   note.c     the tables of a built plugin, for kernels_for
@@ -280,6 +282,11 @@ typedef struct tnm_operator {
                                   a family; NULL if opgen derived the operator
                                   */
   tnm_pos pos;
+  /* Pairs of operands that may share memory, by TN_PASS_*: the declared ones,
+   * or those of the formulas of a gradient; in the order of the outputs, then
+   * of preference. */
+  tn_inplace *inplace[2];
+  uint32_t n_inplace[2];
   const struct tnm_operator
       *parent; /* if opgen derived this operator as NAME_grad: the operator
                   NAME; else NULL */

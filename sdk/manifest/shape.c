@@ -170,7 +170,8 @@ static value lower_param(tnm_program *program, const tnm_expr *expr,
       tnm_diag_add(program->diags, &spec,
                    "parameter `%s` cannot be used in a shape rule", expr->text);
   tnm_diag_add_help(program->diags, id,
-                    "parameters of type bool, int, enum and ints can");
+                    "parameters of type bool, int, enum and ints can; a float "
+                    "only in a comparison with a parameter or a number");
   return no_value;
 }
 
@@ -354,20 +355,11 @@ static value lower_call(tnm_program *program, const tnm_expr *expr) {
   return no_value;
 }
 
-/* Returns the TN_NODE_* of a binary operator of expressions. */
-static uint32_t find_binary_node(char op) {
-  static const struct {
-    char op;
-    uint32_t node;
-  } ops[] = {
-      {'+', TN_NODE_ADD}, {'-', TN_NODE_SUB}, {'*', TN_NODE_MUL},
-      {'/', TN_NODE_DIV}, {'%', TN_NODE_MOD}, {'^', TN_NODE_POW},
-      {'<', TN_NODE_LT},  {'>', TN_NODE_GT},  {'l', TN_NODE_LE},
-      {'g', TN_NODE_GE},  {'e', TN_NODE_EQ},
-  };
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; ++i)
-    if (ops[i].op == op) return ops[i].node;
-  return TN_NODE_NE;
+static value lower_binary(tnm_program *program, const tnm_expr *expr) {
+  tn_node node;
+  if (tnm_compare_floats(&program->scope, expr, &node))
+    return add_node(program, &node, false);
+  return lower_operation(program, expr, tnm_find_binary_node(expr->op));
 }
 
 /* Lowers an expression. Returns no_value after a message. */
@@ -382,7 +374,7 @@ static value lower_expr(tnm_program *program, const tnm_expr *expr) {
     case TNM_CALL:
       return lower_call(program, expr);
     case TNM_BINARY:
-      return lower_operation(program, expr, find_binary_node(expr->op));
+      return lower_binary(program, expr);
     default:
       break;
   }
@@ -559,7 +551,7 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
 /* Tests whether a node computes a condition. */
 static bool is_comparison(const tnm_program *program, uint32_t node) {
   const uint32_t op = ((const tn_node *)program->nodes.v[node])->op;
-  return op >= TN_NODE_EQ && op <= TN_NODE_GE;
+  return (op >= TN_NODE_EQ && op <= TN_NODE_GE) || op == TN_NODE_COMPARE_PARAMS;
 }
 
 bool tnm_program_value(tnm_program *program, const tnm_item *item,

@@ -35,7 +35,8 @@ static const char *const field_types[] = {
     [TN_FIELD_ENUM] = "enum",     [TN_FIELD_INTS] = "ints",
     [TN_FIELD_FLOATS] = "floats", [TN_FIELD_DTYPE] = "dtype"};
 static const char *const field_flags[] = {"required", "optional", "dynamic",
-                                          "has_min", "has_max"};
+                                          "has_min",  "has_max",  "above",
+                                          "below",    "nonzero"};
 static const char *const node_ops[] = {
     [TN_NODE_CONST] = "const",
     [TN_NODE_DIM] = "dim",
@@ -62,7 +63,8 @@ static const char *const node_ops[] = {
     [TN_NODE_LE] = "le",
     [TN_NODE_GT] = "gt",
     [TN_NODE_GE] = "ge",
-    [TN_NODE_SELECT] = "select"};
+    [TN_NODE_SELECT] = "select",
+    [TN_NODE_COMPARE_PARAMS] = "compare_params"};
 static const char *const shape_kinds[] = {"any", "pattern", "same", "broadcast",
                                           "hook"};
 static const char *const arg_flags[] = {"optional",   "variadic", "hidden",
@@ -221,6 +223,12 @@ static const tnm_member op_members[] = {
 #undef S
 const tnm_table tnm_table_op = GROWING(tn_op, 192, op_members, RESERVED(tn_op));
 
+#define S tn_inplace
+static const tnm_member inplace_members[] = {SCALAR(TNM_U32, in),
+                                             SCALAR(TNM_U32, out)};
+#undef S
+static const tnm_table table_inplace = FROZEN(tn_inplace, inplace_members, 0);
+
 #define S tn_kernel
 static const tnm_member kernel_members[] = {
     NAMED(TNM_FLAGS, flags, kernel_flags),
@@ -237,10 +245,11 @@ static const tnm_member kernel_members[] = {
     ARRAY(TNM_U64S, dtype_sets, n_dtype_sets, NULL),
     ARRAY(TNM_U32S, resources, n_resources, NULL),
     ARRAY(TNM_POINTERS, options, n_options, &table_field),
-    ARRAY(TNM_VALUES, nodes, n_nodes, &table_node)};
+    ARRAY(TNM_VALUES, nodes, n_nodes, &table_node),
+    ARRAY(TNM_VALUES, inplace, n_inplace, &table_inplace)};
 #undef S
 static const tnm_table table_kernel =
-    GROWING(tn_kernel, 136, kernel_members, 0);
+    GROWING(tn_kernel, 136, kernel_members, RESERVED(tn_kernel));
 
 #define S tn_target
 static const tnm_member target_members[] = {

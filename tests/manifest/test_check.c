@@ -290,3 +290,56 @@ Test(check, decides_whether_a_kernel_fits_an_operator) {
   cr_assert_eq(tn__kernel_fits(&s.kernel, &s.op), TN_PLUGIN);
   cr_assert(strstr(tn_error_text(), "it has 2 dtype sets; the operator has 1"));
 }
+
+/* Parameter 3 is a float, parameter 2 an enum; there are 4. */
+Test(check, refuses_comparisons_of_parameters_that_are_no_numbers) {
+#define COMPARES(a, b, c) \
+  s.nodes[3] = (tn_node){TN_NODE_COMPARE_PARAMS, (a), (b), (c), 0}
+  REFUSED(COMPARES(2, -1, TN_NODE_LT), "nodes[3]");
+  REFUSED(COMPARES(3, 2, TN_NODE_LT), "nodes[3]");
+  REFUSED(COMPARES(3, 4, TN_NODE_LT), "nodes[3]");
+  REFUSED(COMPARES(3, -2, TN_NODE_LT), "nodes[3]");
+  REFUSED(COMPARES(3, -1, TN_NODE_ADD), "nodes[3]");
+  REFUSED(COMPARES(3, -1, TN_NODE_SELECT), "nodes[3]");
+  sample s;
+  sample_init(&s);
+  COMPARES(3, -1, TN_NODE_GE);
+  cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, true), TN_OK,
+               "%s", tn_error_text());
+}
+
+Test(check, refuses_flags_of_bounds_that_a_parameter_does_not_have) {
+  REFUSED(s.bias.flags |= TN_FIELD_ABOVE, "`above` a bound that it does not");
+  REFUSED(s.bias.flags |= TN_FIELD_BELOW, "`below` a bound that it does not");
+  REFUSED(s.kernel_size.flags |= TN_FIELD_ABOVE, "`above` a bound");
+  REFUSED(s.mode.flags |= TN_FIELD_NONZERO, "`nonzero`, but no number");
+}
+
+/* The sample has two inputs and one output: a backward call has four inputs and
+ * two outputs. */
+static void refuse_pairs(uint32_t pass, const tn_inplace *pairs, uint32_t n,
+                         const char *text) {
+  sample s;
+  sample_init(&s);
+  s.kernel.pass = pass;
+  s.kernel.inplace = pairs;
+  s.kernel.n_inplace = n;
+  const tn_code rc = tn__kernel_fits(&s.kernel, &s.op);
+  cr_assert_eq(rc, text ? TN_PLUGIN : TN_OK, "%s", tn_error_text());
+  if (text) cr_assert(strstr(tn_error_text(), text), "%s", tn_error_text());
+}
+
+Test(check, refuses_pairs_of_operands_that_a_call_does_not_have) {
+  static const tn_inplace good[] = {{1, 0}, {0, 0}}, out[] = {{0, 1}};
+  static const tn_inplace in[] = {{2, 0}}, twice[] = {{1, 0}, {1, 0}};
+  static const tn_inplace last[] = {{3, 1}}, beyond[] = {{4, 0}};
+  static tn_inplace many[1001];
+  refuse_pairs(TN_PASS_FORWARD, good, 2, NULL);
+  refuse_pairs(TN_PASS_FORWARD, out, 1, "inplace[0] is output 1 in input 0");
+  refuse_pairs(TN_PASS_FORWARD, in, 1, "a call has 1 outputs and 2 inputs");
+  refuse_pairs(TN_PASS_FORWARD, twice, 2, "inplace[1] occurs twice");
+  refuse_pairs(TN_PASS_BACKWARD, last, 1, NULL);
+  refuse_pairs(TN_PASS_BACKWARD, beyond, 1,
+               "inplace[0] is output 0 in input 4");
+  refuse_pairs(TN_PASS_BACKWARD, many, 1001, "1001 in-place pairs");
+}

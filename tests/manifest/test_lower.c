@@ -206,7 +206,19 @@ Test(lower, a_gradient_needs_what_its_formula_names) {
   cr_expect_str_eq(g->formula, "2*a*data*grad.out");
 }
 
-Test(lower, with_two_gradients_none_is_written_in_place) {
+/* Checks the pairs of a kernel; `pairs` has n of them. */
+static void expect_pairs(const tn_kernel *kernel, const tn_inplace *pairs,
+                         uint32_t n) {
+  cr_assert_eq(kernel->n_inplace, n, "%u pairs", kernel->n_inplace);
+  for (uint32_t i = 0; i < n; ++i) {
+    cr_expect_eq(kernel->inplace[i].in, pairs[i].in, "pair %u", i);
+    cr_expect_eq(kernel->inplace[i].out, pairs[i].out, "pair %u", i);
+  }
+}
+
+/* Positions of the backward call: grad.out, a, b, out. The gradient of a is
+ * computed first and leaves grad.out and a for that of b. */
+Test(lower, a_gradient_overwrites_operands_that_no_later_one_reads) {
   const tnm_operator *o = lower_text(
       HEAD FLOATS
       "inputs: [{name: a, dtype: T}, {name: b, dtype: T, shape: a}]\n"
@@ -214,7 +226,12 @@ Test(lower, with_two_gradients_none_is_written_in_place) {
       "forward: {out: a*b}\n"
       "gradient: {formula: {b: grad.out*a, a: grad.out*b}}\n");
   cr_expect_eq(o->generated->writes, TN_WRITES_WRITE | TN_WRITES_ADD);
-  cr_expect_eq(o->generated_backward->writes, TN_WRITES_WRITE | TN_WRITES_ADD);
+  static const tn_inplace pairs[] = {{2, 0}, {0, 1}, {1, 1}};
+  expect_pairs(o->generated_backward, pairs, 3);
+  cr_expect_eq(o->generated_backward->writes,
+               TN_WRITES_WRITE | TN_WRITES_ADD | TN_WRITES_INPLACE);
+  cr_expect_eq(o->op->gradient->inputs[0]->inplace, 2);
+  cr_expect_eq(o->op->gradient->inputs[1]->inplace, 0);
   cr_assert_eq(o->n_backward, 2);
   cr_expect_eq(o->backward[0].index, 0);
   cr_expect_str_eq(o->backward[0].text, "grad.out*b");
@@ -232,6 +249,59 @@ Test(lower, with_two_outputs_none_is_written_in_place) {
                  "forward: {x: a + 1, y: a - 1}\n"
                  "gradient: {none: true, why: it is a test}\n");
   cr_expect_eq(o->generated->writes, TN_WRITES_WRITE | TN_WRITES_ADD);
+}
+
+Test(lower, the_last_output_that_reads_an_input_is_written_in_place) {
+  const tnm_operator *o = lower_text(
+      HEAD FLOATS
+      "inputs: [{name: a, dtype: T}, {name: b, dtype: T, shape: a}]\n"
+      "outputs: [{name: x, dtype: T, shape: a, inplace: [a, b]},\n"
+      "          {name: y, dtype: T, shape: a, inplace: [b, a]}]\n"
+      "forward: {x: a + b, y: a - 1}\n"
+      "gradient: {none: true, why: it is a test}\n");
+  static const tn_inplace pairs[] = {{1, 0}, {1, 1}, {0, 1}};
+  expect_pairs(o->generated, pairs, 3);
+  cr_expect_eq(o->op->outputs[0]->inplace, 0);
+  cr_expect_eq(o->op->outputs[1]->inplace, 1);
+  cr_expect_eq(o->n_inplace[TN_PASS_FORWARD], 4);
+}
+
+#define TWO_KERNELS                                                         \
+  HEAD FLOATS                                                               \
+      "inputs: [{name: a, dtype: T}, {name: b, dtype: T, shape: a}]\n"      \
+      "outputs: [{name: out, dtype: T, shape: a, inplace: [b, a]}]\n"       \
+      "gradient:\n  kernel: backward\n  needs: {a: [grad.out, a, out], b: " \
+      "[b]}"                                                                \
+      "\n  inplace: {a: [grad.out, out], b: b}\n"
+
+/* Positions of the backward call: grad.out, a, b, out. */
+Test(lower, a_kernel_has_the_pairs_of_the_operator) {
+  const tnm_operator *o =
+      lower_text(TWO_KERNELS
+                 "kernels: [{device: cpu, forward: f, backward: g, "
+                 "writes: [write, inplace]}]\n");
+  static const tn_inplace forward[] = {{1, 0}, {0, 0}};
+  static const tn_inplace backward[] = {{0, 0}, {3, 0}, {2, 1}};
+  expect_pairs(o->kernels[0].forward, forward, 2);
+  expect_pairs(o->kernels[0].backward, backward, 3);
+}
+
+Test(lower, a_kernel_may_have_fewer_pairs_than_the_operator) {
+  const tnm_operator *o = lower_text(
+      TWO_KERNELS
+      "kernels:\n  - {device: cpu, forward: f, backward: g, "
+      "writes: [write, inplace], inplace: {out: a, grad.a: [out]}}\n"
+      "  - {device: cpu, forward: h, backward: i, writes: [write, inplace], "
+      "inplace: {out: [b]}}\n"
+      "  - {device: cpu, forward: j, backward: k}\n");
+  static const tn_inplace forward[] = {{0, 0}}, backward[] = {{3, 0}};
+  static const tn_inplace second[] = {{1, 0}};
+  expect_pairs(o->kernels[0].forward, forward, 1);
+  expect_pairs(o->kernels[0].backward, backward, 1);
+  expect_pairs(o->kernels[1].forward, second, 1);
+  cr_expect_eq(o->kernels[1].backward->writes, TN_WRITES_WRITE);
+  expect_pairs(o->kernels[2].forward, NULL, 0);
+  expect_pairs(o->kernels[2].backward, NULL, 0);
 }
 
 Test(lower, kernels_of_a_second_interface_have_other_names) {

@@ -4,6 +4,7 @@
 #include "probe.h"
 #include "../by_hand.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -435,6 +436,10 @@ OP(op_loss, "loss", x_label, to_new, gradient_loss);
 OP(op_keep, "keep", only_x, to_two, gradient_keep);
 OP(op_fan, "fan", x_more, to_new, gradient_fan);
 OP(op_wide, "wide", x_z, to_wide, gradient_mul);
+OP(op_either, "either", x_y, to_in, gradient_none);
+OP(op_second, "second", x_y, to_in, gradient_none);
+OP(op_older, "older", x_y, to_in, gradient_none);
+OP(op_times, "times", x_y, to_new, gradient_mul);
 static const tn_op op_fill = {.struct_size = sizeof(tn_op),
                               .interface = 1,
                               .since = 1,
@@ -446,11 +451,11 @@ static const tn_op op_fill = {.struct_size = sizeof(tn_op),
                               .outputs = to_any,
                               .gradient = &gradient_none};
 static const tn_op *const operators[] = {
-    &op_all,    &op_write, &op_add,   &op_place,   &op_sum,
-    &op_dense,  &op_onto,  &op_split, &op_fail,    &op_pick,
-    &op_state,  &op_join,  &op_opt,   &op_scratch, &op_bad,
-    &op_random, &op_mul,   &op_loss,  &op_fill,    &op_keep,
-    &op_fan,    &op_wide,  &op_flat,  &op_noise,   &op_draw};
+    &op_all,  &op_write,   &op_add,    &op_place,  &op_sum,   &op_dense,
+    &op_onto, &op_split,   &op_fail,   &op_pick,   &op_state, &op_join,
+    &op_opt,  &op_scratch, &op_bad,    &op_random, &op_mul,   &op_loss,
+    &op_fill, &op_keep,    &op_fan,    &op_wide,   &op_flat,  &op_noise,
+    &op_draw, &op_either,  &op_second, &op_older,  &op_times};
 
 #define W TN_WRITES_WRITE
 #define I TN_WRITES_INPLACE
@@ -511,12 +516,41 @@ KERNEL(k_noise, "noise", TN_PASS_FORWARD, W, run_random, NULL, 1);
 KERNEL(k_draw, "draw", TN_PASS_FORWARD, W, run_draw, NULL, 1);
 KERNEL_OF(b_wide, "wide", TN_PASS_BACKWARD, W | A, back_wide, NULL, 0,
           TN_KERNEL_ELEMENTWISE);
+
+/* Kernels with a list of pairs; the operator names input 0. The third has the
+ * size of a table of ABI 0.1, which ends before the list. */
+static const tn_inplace pairs_either[] = {{0, 0}, {1, 0}};
+static const tn_inplace pairs_second[] = {{1, 0}};
+/* The gradient of x comes first: it may overwrite y, which only it reads. */
+static const tn_inplace pairs_times[] = {{2, 0}, {0, 1}, {1, 1}};
+#define KERNEL_PAIRS(id_, text, way, bytes, how, list)            \
+  static const tn_kernel id_ = {.struct_size = (uint32_t)(bytes), \
+                                .flags = TN_KERNEL_REENTRANT,     \
+                                .pass = (way),                    \
+                                .device_type = TN_DEVICE_CPU,     \
+                                .writes = W | I,                  \
+                                .when = TN_NONE,                  \
+                                .op = "probe." text "@1",         \
+                                .id = "probe." text ".cpu",       \
+                                .compute = (how),                 \
+                                .n_inplace = N(list),             \
+                                .inplace = list}
+KERNEL_PAIRS(k_either, "either", TN_PASS_FORWARD, sizeof(tn_kernel), run_sum,
+             pairs_either);
+KERNEL_PAIRS(k_second, "second", TN_PASS_FORWARD, sizeof(tn_kernel), run_sum,
+             pairs_second);
+KERNEL_PAIRS(k_older, "older", TN_PASS_FORWARD, offsetof(tn_kernel, n_inplace),
+             run_sum, pairs_either);
+FORWARD(k_times, "times", W, run_mul);
+KERNEL_PAIRS(b_times, "times", TN_PASS_BACKWARD, sizeof(tn_kernel), back_mul,
+             pairs_times);
 static const tn_kernel *const kernels[] = {
-    &k_all,   &k_write,  &k_add,  &k_place, &k_sum,  &k_dense, &k_onto,
-    &k_split, &k_fail,   &k_pick, &k_state, &k_join, &k_opt,   &k_scratch,
-    &k_bad,   &k_random, &k_mul,  &k_loss,  &k_fill, &k_keep,  &k_fan,
-    &b_mul,   &b_split,  &b_loss, &b_keep,  &b_fan,  &k_wide,  &b_wide,
-    &k_flat,  &k_noise,  &k_draw};
+    &k_all,  &k_write,   &k_add,    &k_place,  &k_sum,   &k_dense,
+    &k_onto, &k_split,   &k_fail,   &k_pick,   &k_state, &k_join,
+    &k_opt,  &k_scratch, &k_bad,    &k_random, &k_mul,   &k_loss,
+    &k_fill, &k_keep,    &k_fan,    &b_mul,    &b_split, &b_loss,
+    &b_keep, &b_fan,     &k_wide,   &b_wide,   &k_flat,  &k_noise,
+    &k_draw, &k_either,  &k_second, &k_older,  &k_times, &b_times};
 
 const tn_plugin probe_plugin = {
     PLUGIN_BY_HAND("probe", 3, "Records how it is called"),

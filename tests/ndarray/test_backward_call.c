@@ -140,6 +140,43 @@ Test(backward, may_write_over_an_input_that_it_reads) {
   setup_deinit(&s);
 }
 
+/* Runs the gradient of x*y with the gradients in the memory of `x` and `y`; the
+ * kernel must get the aliases. */
+static void run_times(setup *s, int32_t x, int32_t y) {
+  cr_assert_eq(run_setup(s, "probe.times"), TN_OK, "%s", tn_error_text());
+  expect(s->grads[0], VALUES(5, 70));
+  expect(s->grads[1], VALUES(2, 30));
+  cr_assert_eq(probe.alias[0], x);
+  cr_assert_eq(probe.alias[1], y);
+}
+
+Test(backward, works_in_the_memory_of_inputs_that_the_kernel_lists) {
+  setup s;
+  setup_init(&s, 2, 1);
+  s.grads[0] = tn__array_retain(s.in[1]); /* positions: head, x, y, out */
+  run_times(&s, 2, -1);
+  expect(s.in[1], VALUES(5, 70));
+  setup_deinit(&s);
+}
+
+Test(backward, works_in_the_memory_of_two_inputs_at_once) {
+  setup s;
+  setup_init(&s, 2, 1);
+  s.grads[0] = tn__array_retain(s.in[1]);
+  s.grads[1] = tn__array_retain(s.heads[0]);
+  run_times(&s, 2, 0);
+  setup_deinit(&s);
+}
+
+Test(backward, copies_an_input_that_another_gradient_reads_later) {
+  setup s;
+  setup_init(&s, 2, 1);
+  s.grads[0] = tn__array_retain(s.heads[0]);
+  s.grads[1] = tn__array_retain(s.in[0]);
+  run_times(&s, -1, 1);
+  setup_deinit(&s);
+}
+
 Test(backward, uses_zeros_for_a_missing_output_gradient) {
   setup s;
   setup_init(&s, 1, 2);

@@ -241,3 +241,69 @@ Test(lower, needs_no_copy_where_the_output_is_that_input) {
   tn__array_release(x);
   tn__array_release(y);
 }
+
+/* ------------------------------------------------------- lists of input memory
+ */
+
+/* Calls `op`, which adds x and y, with its output in the memory of input `in`;
+ * the kernel must get `alias`. */
+static void add_into(const char *op, int in, int32_t alias) {
+  tn_array *x = create_pair(1, 2), *y = create_pair(10, 20);
+  tn_array *out = in == 0 ? x : y;
+  cr_assert_eq(call(op, IN(x, y), &out), TN_OK, "%s", tn_error_text());
+  expect(out, VALUES(11, 22));
+  cr_assert_eq(probe.alias[0], alias, "%s: alias is %d", op, probe.alias[0]);
+  cr_assert_eq(probe.req[0], alias < 0 ? TN_REQ_WRITE : TN_REQ_INPLACE);
+  if (in == 0) expect(y, VALUES(10, 20));
+  if (in == 1) expect(x, VALUES(1, 2));
+  tn__array_release(x);
+  tn__array_release(y);
+}
+
+Test(lower, works_in_the_memory_of_each_input_of_a_list) {
+  add_into("probe.either", 0, 0);
+  add_into("probe.either", 1, 1);
+}
+
+Test(lower, copies_an_input_that_the_kernel_does_not_list) {
+  add_into("probe.second", 0, -1);
+  add_into("probe.second", 1, 1);
+}
+
+Test(lower, takes_the_input_of_the_operator_for_an_older_table) {
+  add_into("probe.older", 0, 0);
+  add_into("probe.older", 1, -1);
+}
+
+Test(lower, works_in_place_of_a_view_of_the_second_input) {
+  tn_array *x = create_pair(1, 2), *y = create_pair(10, 20), *view = NULL;
+  cr_assert_eq(tn__array_reshape(y, SHAPE(2), &view), TN_OK);
+  cr_assert_eq(call("probe.either", IN(x, y), &view), TN_OK);
+  cr_assert_eq(probe.alias[0], 1);
+  expect(y, VALUES(11, 22));
+  tn__array_release(view);
+  tn__array_release(x);
+  tn__array_release(y);
+}
+
+/* The output is input 1, and shares an element with input 0. */
+Test(lower, uses_a_temporary_where_the_output_touches_both_inputs) {
+  tn_array *base = floats(SHAPE(3), VALUES(1, 2, 3)), *low = NULL, *high = NULL;
+  const tn_range first = {0, 0, 0, 2, 1}, last = {0, 0, 1, 3, 1};
+  cr_assert_eq(tn__array_slice(base, &first, &low), TN_OK);
+  cr_assert_eq(tn__array_slice(base, &last, &high), TN_OK);
+  cr_assert_eq(call("probe.either", IN(low, high), &high), TN_OK);
+  cr_assert_eq(probe.alias[0], -1);
+  expect(base, VALUES(1, 3, 5));
+  tn__array_release(low);
+  tn__array_release(high);
+  tn__array_release(base);
+}
+
+Test(lower, uses_a_temporary_where_both_inputs_are_the_output) {
+  tn_array *x = create_pair(1, 2);
+  cr_assert_eq(call("probe.either", IN(x, x), &x), TN_OK);
+  cr_assert_eq(probe.alias[0], -1);
+  expect(x, VALUES(2, 4));
+  tn__array_release(x);
+}

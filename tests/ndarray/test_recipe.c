@@ -109,6 +109,19 @@ Test(recipe, knows_an_output_that_is_an_input_from_one_that_is_not) {
   release_all(x, y, NULL);
 }
 
+Test(recipe, knows_which_input_an_output_is) {
+  tn_array *x = create_pair(1, 2), *y = create_pair(10, 20);
+  for (int i = 0; i < 4; ++i) {
+    tn_array *out = i % 2 == 0 ? x : y;
+    cr_assert_eq(call("probe.either", IN(x, y), &out), TN_OK);
+    cr_assert_eq(probe.alias[0], i % 2);
+    cr_assert_eq(probe.out[0].data, tn__array_data(out));
+  }
+  expect(x, VALUES(32, 64)); /* x = 1+10, y = 11+10, x = 11+21, y = 32+21 */
+  expect(y, VALUES(53, 106));
+  release_all(x, y, NULL);
+}
+
 /* Two views of one block that overlap must not use the recipe of two blocks. */
 Test(recipe, knows_views_that_overlap) {
   tn_array *base = floats(SHAPE(3), VALUES(1, 2, 3)), *low = NULL, *high = NULL,

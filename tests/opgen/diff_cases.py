@@ -69,7 +69,7 @@ kernels:
 
 
 class Case:
-    """Edits of op.yaml (or of another file, by name) and what comes of it."""
+    """Edits of op.yaml (or of another file, by name) and the expected rows."""
 
     def __init__(self, name, edits, expected, verdict, old=(), release=2,
                  **files):
@@ -106,7 +106,7 @@ FORMULA = [(GRADIENT, "gradient:\n  formula: {x: a*grad.out, y: grad.out, "
            ("shape: [N, C]", "shape: [N, C]"),
            ("gradient:", "forward: {out: a*x + n*y + w}\ngradient:")]
 
-# Rules that name `n`, `y` and `out`, beside what only looks like them.
+# Rules that name `n`, `y` and `out`, beside names that only look like them.
 RULES = """\
 opgen: 1
 op: mix
@@ -335,6 +335,19 @@ CASES = [
     Case("a range narrowed", [("max: 1", "max: 0.6")],
          [mix("model", "max of `a` narrowed 1 -> 0.6", "max: @0.6")],
          "major"),
+    Case("a bound that is excluded", [("min: 0, ", "above: 0, ")],
+         [mix("model", "min of `a` narrowed 0 -> 0 excluded", "{@name: a")],
+         "major"),
+    Case("a bound that is not excluded any more",
+         [("above: 0, ", "min: 0, ")],
+         [mix("ok", "min of `a` widened 0 excluded -> 0", "min: @0")], "minor",
+         old=[("min: 0, ", "above: 0, ")]),
+    Case("a parameter that may not be 0",
+         [("default: 3}", "default: 3, nonzero: true}")],
+         [mix("model", "`n` may no longer be 0", "nonzero: @true")], "major"),
+    Case("a parameter that may be 0", [(", nonzero: true", "")],
+         [mix("ok", "`n` may be 0", "{@name: n")], "minor",
+         old=[("default: 3}", "default: 3, nonzero: true}")]),
     Case("a range widened", [("min: 0, ", "")],
          [mix("ok", "min of `a` widened 0 -> none", "{@name: a")], "minor"),
     Case("a bound added", [("default: 3", "default: 3, min: 1")],
@@ -626,6 +639,11 @@ CASES = [
               "the rest", "@kernels:"),
           mix("ok", "backward kernel lab.mix.cpu writes in other ways; the "
               "core lowers the rest", "@kernels:")], "minor"),
+    Case("a kernel that works in place in other memory",
+         [("inplace: x}", "inplace: [x, y]}")],
+         [mix("ok", "kernel lab.mix.cpu works in place in other memory",
+              "@kernels:")], "minor",
+         old=[("writes: [write]", "writes: [write, inplace]")]),
     Case("a kernel no longer deterministic", [(", deterministic", "")],
          [mix("model", "kernel lab.mix.cpu is not deterministic any more",
               "@kernels:"),

@@ -339,7 +339,7 @@ def a_declared_type_that_no_kernel_takes_fails():
         "dtype: f32, doc", "dtype: T, layout: contiguous, doc").replace(
             "dtype: f32, shape: x", "dtype: T, shape: x, layout: contiguous")
     fails(run(body, DENSE), "ok 1 - lab.cube@1 e: f32, cpu, dense, new\n",
-          "not ok 27 - lab.cube@1: f64: forward: `dtypes` declares f64 for T, "
+          "not ok 33 - lab.cube@1: f64: forward: `dtypes` declares f64 for T, "
           "but no forward kernel took it; the last refusal: no forward kernel "
           "of lab.cube@1 takes this call")
 

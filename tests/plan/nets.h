@@ -70,10 +70,19 @@ typedef struct net_node {
   int32_t stage;    /* of memonger: > 0 where the net may be cut */
 } net_node;
 
+/* The in-place choices of operators: those of MXNet, or those of our plugins
+ * with one choice per output and with all choices. */
+typedef enum net_choices {
+  NET_CHOICES_MXNET,
+  NET_CHOICES_FIRST,
+  NET_CHOICES_ALL
+} net_choices;
+
 typedef struct net_graph {
   net_node *nodes;
   uint32_t n_nodes;
   bool cudnn; /* use the tables of a build with cuDNN */
+  net_choices choices;
   net_ref *heads;
   uint32_t n_heads;
   net_ref

@@ -20,9 +20,11 @@ static void *allocate_zeroed(size_t n, size_t bytes) {
 /* Entries that the gradient of an operator reads, as text: "o0" the gradient of
  * output 0, "x1" input 1, "y0" output 0; "o*" all. Then the gradients that may
  * overwrite some of these (by position). */
+enum { MOST_PAIRS = 3 };
+
 typedef struct gradient_rule {
   const char *reads;
-  tn__plan_pair pairs[2];
+  tn__plan_pair pairs[MOST_PAIRS];
   uint32_t n_pairs;
   bool legacy; /* an OperatorProperty: it also reads its aux states and waits */
 } gradient_rule;
@@ -62,7 +64,33 @@ static gradient_rule rule_of(const net_graph *n, net_op op) {
   }
 }
 
-static uint32_t forward_pairs(const net_node *node, tn__plan_pair pairs[2]) {
+/* Sets the pairs of the gradient of an operator to the choices of our plugins,
+ * which have the same operands: positions are those of `reads`. */
+static void set_own_choices(gradient_rule *rule, net_op op, bool all) {
+  static const struct own {
+    net_op op;
+    bool first; /* the first pair is the choice per output that there was */
+    uint32_t n;
+    tn__plan_pair pairs[MOST_PAIRS];
+  } own[] = {{NET_CONV, false, 1, {{1, 0, false}}},
+             {NET_FC, false, 1, {{1, 0, false}}},
+             {NET_BN, false, 2, {{0, 0, false}, {3, 0, false}}},
+             {NET_ACT, true, 2, {{0, 0, false}, {1, 0, false}}},
+             {NET_LEAKY, true, 2, {{0, 0, false}, {1, 0, false}}},
+             {NET_POOL, false, 1, {{1, 0, false}}},
+             {NET_DROPOUT, true, 2, {{0, 0, false}, {1, 0, false}}},
+             {NET_MUL, false, 3, {{2, 0, false}, {0, 1, false}, {1, 1, false}}},
+             {NET_SOFTMAX_OUTPUT, false, 1, {{1, 0, false}}},
+             {NET_SOFTMAX_LOSS, false, 1, {{1, 0, false}}}};
+  for (size_t i = 0; i < sizeof own / sizeof *own; ++i) {
+    if (own[i].op != op) continue;
+    memcpy(rule->pairs, own[i].pairs, sizeof rule->pairs);
+    rule->n_pairs = all ? own[i].n : own[i].first;
+  }
+}
+
+static uint32_t forward_pairs(const net_node *node,
+                              tn__plan_pair pairs[MOST_PAIRS]) {
   switch (node->op) {
     case NET_ADD:
     case NET_MUL:
@@ -337,10 +365,27 @@ static void lower_entries(lowering *l, uint32_t k, uint32_t first) {
                          .flags = node->op == NET_VAR ? TN__ENTRY_EXTERNAL : 0};
 }
 
+/* Lists the pairs of a forward node. Our norms overwrite their input, too; with
+ * one choice per output, sums and products overwrite only the first term. */
+static uint32_t lower_forward_pairs(const net_graph *n, const net_node *node,
+                                    tn__plan_pair *pairs) {
+  const uint32_t count = forward_pairs(node, pairs);
+  if (n->choices == NET_CHOICES_MXNET) return count;
+  if (node->op == NET_BN) {
+    pairs[0] = (tn__plan_pair){0, 0, false};
+    return 1;
+  }
+  const bool binary = node->op == NET_ADD || node->op == NET_MUL;
+  return binary && n->choices == NET_CHOICES_FIRST ? 1 : count;
+}
+
 static uint32_t lower_pairs(const net_graph *n, const net_node *node,
                             tn__plan_pair *pairs) {
-  if (node->op != NET_BACKWARD) return forward_pairs(node, pairs);
-  const gradient_rule rule = rule_of(n, n->nodes[node->forward].op);
+  if (node->op != NET_BACKWARD) return lower_forward_pairs(n, node, pairs);
+  gradient_rule rule = rule_of(n, n->nodes[node->forward].op);
+  if (n->choices != NET_CHOICES_MXNET)
+    set_own_choices(&rule, n->nodes[node->forward].op,
+                    n->choices == NET_CHOICES_ALL);
   memcpy(pairs, rule.pairs, sizeof rule.pairs);
   return rule.n_pairs;
 }
@@ -350,7 +395,7 @@ static tn__plan_node lower_node(const lowering *l, uint32_t k,
   const net_node *node = &l->n->nodes[k];
   uint32_t *in = allocate_zeroed(node->n_in, sizeof *in);
   uint32_t *after = allocate_zeroed(node->n_after, sizeof *after);
-  tn__plan_pair *pairs = allocate_zeroed(2, sizeof *pairs);
+  tn__plan_pair *pairs = allocate_zeroed(MOST_PAIRS, sizeof *pairs);
   tn__plan_node out = {.first_out = l->first[k],
                        .n_out = node->n_out,
                        .in = in,

@@ -364,6 +364,63 @@ Test(nets, gradients_of_shared_weights_are_added_in_place) {
   net_free(n);
 }
 
+/* ------------------------------------------------------------- our choices */
+
+/* Bytes of a net: with separate memory for each result that is not in place,
+ * and with all sharing. */
+typedef struct choice_bytes {
+  size_t separate;
+  size_t shared;
+} choice_bytes;
+
+/* Plans a net with the choices of our plugins. Frees the net. */
+static choice_bytes measure_choices(net_graph *n, net_choices choices) {
+  n->choices = choices;
+  net_plan *lowered = net_lower(n);
+  tn__memory_plan plan =
+      plan_of(lowered, &(tn__plan_options){.no_share = true});
+  choice_bytes bytes = {.separate = tn__memory_plan_bytes(&plan)};
+  tn__memory_plan_deinit(&plan);
+  plan = plan_of(lowered, &(tn__plan_options){0});
+  bytes.shared = tn__memory_plan_bytes(&plan);
+  tn__memory_plan_deinit(&plan);
+  net_plan_free(lowered);
+  net_free(n);
+  return bytes;
+}
+
+/* Compares two equal nets: with one choice per output, and with all. */
+static void compare_choices(const char *name, net_graph *a, net_graph *b) {
+  const choice_bytes first = measure_choices(a, NET_CHOICES_FIRST);
+  const choice_bytes all = measure_choices(b, NET_CHOICES_ALL);
+  fprintf(stderr,
+          "%-25s in place alone %11zu, all choices %11zu; "
+          "shared %11zu, all choices %11zu bytes\n",
+          name, first.separate, all.separate, first.shared, all.shared);
+  cr_expect_leq(all.shared, first.shared, "%s", name);
+  cr_expect_leq(all.separate, first.separate, "%s", name);
+}
+
+#define COMPARE(name, net) \
+  compare_choices(name, add_gradient(net), add_gradient(net))
+
+/* The input of a convolution or of a product dies in its own backward step, and
+ * has the size of the gradient that the step writes. */
+Test(nets, more_choices_never_cost_memory) {
+  COMPARE("inception-bn", net_inception_bn(32, false));
+  COMPARE("resnet-50", net_resnet(32, RESNET_50));
+  COMPARE("alexnet", net_alexnet(64));
+  COMPARE("vgg-16", net_vgg16(64));
+  COMPARE("googlenet", net_googlenet(64));
+  COMPARE("lstm 4 x 1024, 20 steps", net_lstm(20, 4));
+  COMPARE("lstm 4 x 1024, 200 steps", net_lstm(200, 4));
+  COMPARE("resnet, 1000 layers", net_resnet(32, (const int[]){3, 150, 177, 3}));
+  compare_choices("inception-bn, forward", net_inception_bn(32, false),
+                  net_inception_bn(32, false));
+  compare_choices("resnet-50, forward", net_resnet(32, RESNET_50),
+                  net_resnet(32, RESNET_50));
+}
+
 enum { DEFAULT, PARALLEL, COMPAT, N_PLANNERS };
 
 /* Entries are scaled down, so that a plan can run. */
@@ -391,5 +448,18 @@ Test(nets, plans_overwrite_nothing_live) {
     run_scaled(add_gradient(net_resnet(32, RESNET_50)), k);
     run_scaled(add_gradient(net_googlenet(64)), k);
     run_scaled(add_gradient(net_lstm(12, 4)), k);
+  }
+}
+
+Test(nets, plans_with_our_choices_overwrite_nothing_live) {
+  for (int k = DEFAULT; k <= PARALLEL; ++k) {
+    net_graph *nets[] = {add_gradient(net_inception_bn(32, false)),
+                         add_gradient(net_resnet(32, RESNET_50)),
+                         add_gradient(net_googlenet(64)),
+                         add_gradient(net_lstm(12, 4))};
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; ++i) {
+      nets[i]->choices = NET_CHOICES_ALL;
+      run_scaled(nets[i], k);
+    }
   }
 }

@@ -75,6 +75,31 @@ static const tn_op need_op = {.struct_size = sizeof(tn_op),
                               .params = need_fields};
 #undef FIELDS_OF
 
+typedef struct open_params {
+  double share; /* above 0, below 1 */
+  double high;  /* above 0 */
+  tn_floats steps;
+  int64_t count;
+} open_params;
+
+#undef FIELDS_OF
+#define FIELDS_OF open_params
+static const tn_field *const open_fields[] = {
+    FIELD(TN_FIELD_FLOAT, share, "0.5", PLAIN,
+          .flags = TN_FIELD_HAS_MIN | TN_FIELD_HAS_MAX | TN_FIELD_ABOVE |
+                   TN_FIELD_BELOW,
+          .min_float = 0, .max_float = 1),
+    FIELD(TN_FIELD_FLOAT, high, "1", PLAIN,
+          .flags = TN_FIELD_HAS_MIN | TN_FIELD_ABOVE, .min_float = 0),
+    FIELD(TN_FIELD_FLOATS, steps, "[1]", PLAIN, .flags = TN_FIELD_NONZERO),
+    FIELD(TN_FIELD_INT, count, "1", PLAIN, .flags = TN_FIELD_NONZERO)};
+static const tn_op open_op = {.struct_size = sizeof(tn_op),
+                              .name = "open",
+                              .params_size = sizeof(open_params),
+                              .n_params = COUNT(open_fields),
+                              .params = open_fields};
+#undef FIELDS_OF
+
 static world w;
 
 static void setup_world(void) {
@@ -270,6 +295,31 @@ Test(params, ranges_name_the_bound) {
                  "0 is too small; the least value allowed is 1");
   tn__params_release(parse_params("count=9 bounded=1"));
   tn__params_release(parse_params("count=-2 bounded=0"));
+}
+
+/* 4.9e-324 is the double after 0, 0.99999999999999989 the one before 1. */
+Test(params, an_excluded_bound_is_no_value_but_its_neighbour_is) {
+  w.op.desc = &open_op;
+  expect_refusal("share=0", TN_OUT_OF_RANGE,
+                 "0 is too small; the value must be above 0");
+  expect_refusal("share=-0", TN_OUT_OF_RANGE, "the value must be above 0");
+  expect_refusal("share=-5e-324", TN_OUT_OF_RANGE, "must be above 0");
+  expect_refusal("share=1", TN_OUT_OF_RANGE,
+                 "1 is too large; the value must be below 1");
+  expect_refusal("share=inf", TN_OUT_OF_RANGE, "must be below 1");
+  expect_refusal("share=nan", TN_OUT_OF_RANGE, "nan is in no range");
+  tn__params_release(parse_params("share=5e-324"));
+  tn__params_release(parse_params("share=0.99999999999999989"));
+  tn__params_release(parse_params("high=inf"));
+}
+
+Test(params, nonzero_numbers_are_neither_0_nor_minus_0) {
+  w.op.desc = &open_op;
+  expect_refusal("count=0", TN_OUT_OF_RANGE, "0 is not allowed");
+  expect_refusal("steps=[1, 0]", TN_OUT_OF_RANGE, "0 is not allowed");
+  expect_refusal("steps=[-0, 1]", TN_OUT_OF_RANGE, "0 is not allowed");
+  expect_refusal("steps=[nan]", TN_OUT_OF_RANGE, "nan is in no range");
+  tn__params_release(parse_params("count=-1 steps=[-5e-324, inf]"));
 }
 
 Test(params, nan_and_infinity_are_values_where_there_is_no_range) {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Shape programs: arithmetic, its limits, and the values that they can read.
  */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
 #include "calls.h"
 
 /* The value of the last of n nodes; expects the result `code`. */
@@ -81,6 +85,57 @@ Test(expression, known_parts_of_operands_are_read) {
   }
   cr_assert_eq(tn__expr_eval(&scope, 5, &value), TN_OK);
   cr_assert_not(value.known);
+}
+
+typedef struct float_params {
+  double low;
+  double high;
+  int64_t count;
+  int32_t has_high;
+  int32_t pad;
+} float_params;
+
+/* Compares parameter 0 with parameter `b`, or with `number` if b is -1. */
+static int64_t compare_floats(uint32_t op, int32_t b, double number,
+                              const float_params *params) {
+  static const tn_field low = {.type = TN_FIELD_FLOAT, .name = "low"};
+  static const tn_field high = {.type = TN_FIELD_FLOAT,
+                                .name = "high",
+                                .flags = TN_FIELD_OPTIONAL,
+                                .offset = offsetof(float_params, high),
+                                .has_offset = offsetof(float_params, has_high)};
+  static const tn_field count = {.type = TN_FIELD_INT,
+                                 .name = "count",
+                                 .offset = offsetof(float_params, count)};
+  static const tn_field *const fields[] = {&low, &high, &count};
+  tn_node node = {TN_NODE_COMPARE_PARAMS, 0, b, (int32_t)op, 0};
+  memcpy(&node.value, &number, sizeof number);
+  const tn__scope scope = {.nodes = &node,
+                           .n_nodes = 1,
+                           .fields = fields,
+                           .n_fields = 3,
+                           .params = params};
+  tn__ivalue value;
+  cr_assert_eq(tn__expr_eval(&scope, 0, &value), TN_OK, "%s", tn_error_text());
+  return value.known ? value.v[0] : -1;
+}
+
+Test(expression, floats_are_compared_with_parameters_and_numbers) {
+  const float_params p = {.low = 0.25, .high = 0.5, .count = 3, .has_high = 1};
+  const float_params none = {.low = 0.25, .high = 7};
+  const float_params nan = {.low = NAN, .high = NAN, .has_high = 1};
+  cr_expect_eq(compare_floats(TN_NODE_LT, 1, 0, &p), 1);
+  cr_expect_eq(compare_floats(TN_NODE_GE, 1, 0, &p), 0);
+  cr_expect_eq(compare_floats(TN_NODE_LT, 2, 0, &p), 1);
+  cr_expect_eq(compare_floats(TN_NODE_EQ, -1, 0.25, &p), 1);
+  cr_expect_eq(compare_floats(TN_NODE_NE, -1, 0.25, &p), 0);
+  cr_expect_eq(compare_floats(TN_NODE_LE, -1, 0.25, &p), 1);
+  cr_expect_eq(compare_floats(TN_NODE_GT, -1, 0.25, &p), 0);
+  cr_expect_eq(compare_floats(TN_NODE_GT, 1, 0, &none), 1, "None is 0");
+  cr_expect_eq(compare_floats(TN_NODE_EQ, 1, 0, &nan), 0);
+  cr_expect_eq(compare_floats(TN_NODE_LE, 1, 0, &nan), 0);
+  cr_expect_eq(compare_floats(TN_NODE_NE, 1, 0, &nan), 1);
+  cr_expect_eq(compare_floats(TN_NODE_LT, 1, 0, NULL), -1, "not known yet");
 }
 
 Test(expression, malformed_programs_are_refused) {

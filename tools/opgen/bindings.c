@@ -108,7 +108,7 @@ static void add_leaf(const shape_case *c, const tn_node *node, tn__buf *out) {
 }
 
 static bool is_leaf(const tn_node *node) {
-  return node->op < TN_NODE_RANK;
+  return node->op < TN_NODE_RANK || node->op == TN_NODE_COMPARE_PARAMS;
 }
 
 /* Adds the leaves of one term, from left to right, each once. `seen` has a mark

@@ -134,12 +134,12 @@ static uint32_t forward_writes(const tnm_operator *op) {
   return writes;
 }
 
-static void add_inplace(tn__buf *out, const tn_op *op) {
-  for (uint32_t i = 0; i < op->n_outputs; ++i) {
-    const tn_arg *arg = op->outputs[i];
-    if (arg->inplace != TN_NONE && arg->inplace < op->n_inputs)
-      tn__buf_add(out, " inplace(%s -> %s)", op->inputs[arg->inplace]->name,
-                  arg->name);
+static void add_inplace(tn__buf *out, const tnm_operator *op,
+                        const tn_op *desc) {
+  for (uint32_t i = 0; i < op->n_inplace[TN_PASS_FORWARD]; ++i) {
+    const tn_inplace *pair = &op->inplace[TN_PASS_FORWARD][i];
+    tn__buf_add(out, " inplace(%s -> %s)", desc->inputs[pair->in]->name,
+                desc->outputs[pair->out]->name);
   }
 }
 
@@ -148,7 +148,7 @@ static void add_writes(tn__buf *out, const tnm_operator *op,
   const uint32_t writes = forward_writes(op);
   if ((writes & TN_WRITES_WRITE) != 0) tn__buf_add(out, " write");
   if ((writes & TN_WRITES_ADD) != 0) tn__buf_add(out, " add");
-  if ((writes & TN_WRITES_INPLACE) != 0) add_inplace(out, desc);
+  if ((writes & TN_WRITES_INPLACE) != 0) add_inplace(out, op, desc);
 }
 
 static void show_keeps(const tnm_operator *op, const tn_op *desc) {

@@ -258,9 +258,23 @@ static void compare_sets(diff *d, const tn_kernel *a, const tn_kernel *b) {
   }
 }
 
+static uint32_t count_pairs(const tn_kernel *kernel) {
+  return TN_HAS(kernel, inplace) ? kernel->n_inplace : 0;
+}
+
+/* Tests whether two kernels support the same in-place pairs. */
+static bool has_same_pairs(const tn_kernel *a, const tn_kernel *b) {
+  const uint32_t n = count_pairs(a);
+  return n == count_pairs(b) && (n == 0 || memcmp(a->inplace, b->inplace,
+                                                  n * sizeof *a->inplace) == 0);
+}
+
 static void compare_kernel(diff *d, const tn_kernel *a, const tn_kernel *b) {
   const uint32_t lost = a->flags & ~b->flags;
   compare_sets(d, a, b);
+  if (a->writes == b->writes && !has_same_pairs(a, b))
+    diff_add(d, DIFF_OK, DIFF_AT("kernels"),
+             "%skernel %s works in place in other memory", pass_name(b), b->id);
   if (a->writes != b->writes)
     diff_add(d, DIFF_OK, DIFF_AT("kernels"),
              "%skernel %s writes in other ways; the core lowers the rest",

@@ -37,6 +37,15 @@ static bool same_name(const diff *d, const char *old, const char *new) {
   return strcmp(diff_new_name(d, old), new) == 0;
 }
 
+/* Tests whether two comparisons of parameters are the same. */
+static bool same_comparison(const diff *d, const tn_node *a, const tn_node *b) {
+  if (a->c != b->c || (a->b < 0) != (b->b < 0) ||
+      !same_name(d, d->a->params[a->a]->name, d->b->params[b->a]->name))
+    return false;
+  if (a->b < 0) return a->value == b->value;
+  return same_name(d, d->a->params[a->b]->name, d->b->params[b->b]->name);
+}
+
 /* Tests whether leaves name the same item, in any position. */
 static bool same_leaf(const diff *d, const tn_node *a, const tn_node *b) {
   switch (a->op) {
@@ -44,6 +53,8 @@ static bool same_leaf(const diff *d, const tn_node *a, const tn_node *b) {
       return a->value == b->value;
     case TN_NODE_PARAM:
       return same_name(d, d->a->params[a->a]->name, d->b->params[b->a]->name);
+    case TN_NODE_COMPARE_PARAMS:
+      return same_comparison(d, a, b);
     case TN_NODE_OPERAND_RANK:
     case TN_NODE_OPERAND_SIZE:
     case TN_NODE_OPERAND_SHAPE:

@@ -65,6 +65,7 @@ static void compare_default(diff *d, const tn_field *a, const tn_field *b) {
 /* A bound as a text; "none" if there is none. */
 typedef struct bound {
   bool set;
+  bool open; /* it is not allowed itself */
   double value;
   char text[40];
 } bound;
@@ -79,7 +80,8 @@ static void print_real(double value, char *out, size_t size) {
 }
 
 static bound bound_of(const tn_field *f, bool max) {
-  bound b = {.set = has_flag(f, max ? TN_FIELD_HAS_MAX : TN_FIELD_HAS_MIN)};
+  bound b = {.set = has_flag(f, max ? TN_FIELD_HAS_MAX : TN_FIELD_HAS_MIN),
+             .open = has_flag(f, max ? TN_FIELD_BELOW : TN_FIELD_ABOVE)};
   const bool real = f->type == TN_FIELD_FLOAT || f->type == TN_FIELD_FLOATS;
   const int64_t whole = max ? f->max_int : f->min_int;
   b.value = real ? (max ? f->max_float : f->min_float) : (double)whole;
@@ -96,13 +98,24 @@ static void compare_bound(diff *d, const tn_field *a, const tn_field *b,
                           bool max) {
   const char *name = max ? "max" : "min";
   const bound old = bound_of(a, max), new = bound_of(b, max);
-  if (strcmp(old.text, new.text) == 0) return;
+  const bool equal = strcmp(old.text, new.text) == 0;
+  if (equal && old.open == new.open) return;
   const bool narrow =
-      new.set &&
-      (!old.set || (max ? new.value < old.value : new.value > old.value));
+      equal ? new.open
+            : new.set && (!old.set || (max ? new.value < old.value
+                                           : new.value > old.value));
   diff_add(d, narrow ? DIFF_MODEL : DIFF_OK, DIFF_AT("params", b->name, name),
-           "%s of `%s` %s %s -> %s", name, b->name,
-           narrow ? "narrowed" : "widened", old.text, new.text);
+           "%s of `%s` %s %s%s -> %s%s", name, b->name,
+           narrow ? "narrowed" : "widened", old.text,
+           old.open ? " excluded" : "", new.text, new.open ? " excluded" : "");
+}
+
+static void compare_nonzero(diff *d, const tn_field *a, const tn_field *b) {
+  const bool was = has_flag(a, TN_FIELD_NONZERO);
+  const bool is = has_flag(b, TN_FIELD_NONZERO);
+  if (was == is) return;
+  diff_add(d, is ? DIFF_MODEL : DIFF_OK, DIFF_AT("params", b->name, "nonzero"),
+           "`%s` may %s 0", b->name, is ? "no longer be" : "be");
 }
 
 static void compare_rank(diff *d, const tn_field *a, const tn_field *b) {
@@ -206,6 +219,7 @@ static void compare_field(diff *d, const tn_field *a, const tn_field *b) {
   compare_default(d, a, b);
   compare_bound(d, a, b, false);
   compare_bound(d, a, b, true);
+  compare_nonzero(d, a, b);
   compare_texts(d, a, b);
 }
 

@@ -32,7 +32,7 @@ void docs_plain(tn__buf *out, const char *text);
 void docs_line(tn__buf *out, const char *line, size_t n);
 
 void docs_params(tn__buf *out, const tn_op *op);
-void docs_operands(tn__buf *out, const tn_op *op, uint32_t list);
+void docs_operands(tn__buf *out, const tnm_operator *from, uint32_t list);
 void docs_dtypes(tn__buf *out, const tnm_operator *op);
 void docs_kernels(tn__buf *out, const tnm_operator *op);
 /* Writes kernels for operators of other plugins, under a heading for each. */

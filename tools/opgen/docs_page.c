@@ -137,14 +137,14 @@ static void write_tables(const page *p) {
   }
   if (op->n_inputs > 0) {
     write_heading(p, 1, "Inputs");
-    docs_operands(p->out, op, TN_OPERAND_IN);
+    docs_operands(p->out, p->op, TN_OPERAND_IN);
   }
   write_heading(p, 1, "Outputs");
-  docs_operands(p->out, op, TN_OPERAND_OUT);
+  docs_operands(p->out, p->op, TN_OPERAND_OUT);
   if (op->n_aux > 0) {
     write_heading(p, 1, "States");
     tn__buf_add(p->out, "Passed after the inputs, and changed by a call.\n\n");
-    docs_operands(p->out, op, TN_OPERAND_AUX);
+    docs_operands(p->out, p->op, TN_OPERAND_AUX);
   }
   docs_dtypes(p->out, p->op);
 }
@@ -169,6 +169,27 @@ static void add_need(tn__buf *out, const tn_op *op, const tn_need *need) {
   tn__buf_add(out, need->metadata ? "shape(%s%s)" : "%s%s", grad, name);
 }
 
+/* Writes the operands with memory that the gradient of input `i` may take. */
+static void write_gradient_memory(const page *p, uint32_t i) {
+  const tn_op *op = p->op->op;
+  const uint32_t n_in = op->n_inputs, n_out = op->n_outputs;
+  bool first = true;
+  for (uint32_t k = 0; k < p->op->n_inplace[TN_PASS_BACKWARD]; ++k) {
+    const tn_inplace *pair = &p->op->inplace[TN_PASS_BACKWARD][k];
+    if (pair->out != i) continue;
+    const tn_need operand = {.what = pair->in < n_out ? TN_NEED_GRAD_OUT
+                                     : pair->in < n_out + n_in ? TN_NEED_IN
+                                                               : TN_NEED_OUT,
+                             .index = pair->in < n_out ? pair->in
+                                      : pair->in < n_out + n_in
+                                          ? pair->in - n_out
+                                          : pair->in - n_out - n_in};
+    tn__buf_add(p->out, first ? "; may take the memory of " : " or ");
+    add_need(p->out, op, &operand);
+    first = false;
+  }
+}
+
 static void write_input_gradient(const page *p, uint32_t i) {
   const tn_op *op = p->op->op;
   const tn_input_gradient *g = op->gradient->inputs[i];
@@ -181,6 +202,7 @@ static void write_input_gradient(const page *p, uint32_t i) {
     tn__buf_add(p->out, k > 0 ? ", " : " by a kernel from ");
     add_need(p->out, op, &g->needs[k]);
   }
+  write_gradient_memory(p, i);
   tn__buf_add(p->out, "\n");
 }
 

@@ -99,17 +99,31 @@ static void add_bound(tn__buf *out, const tn_field *f, bool max) {
     tn__buf_add(out, "%" PRId64, max ? f->max_int : f->min_int);
 }
 
+/* Adds one bound with the word before it. */
+static void add_side(tn__buf *out, const tn_field *f, bool max) {
+  const bool open = (f->flags & (max ? TN_FIELD_BELOW : TN_FIELD_ABOVE)) != 0;
+  if (open)
+    tn__buf_add(out, max ? "below " : "above ");
+  else
+    tn__buf_add(out, max ? "at most " : "at least ");
+  add_bound(out, f, max);
+}
+
 static void add_limits(tn__buf *out, const tn_field *f) {
   const bool min = (f->flags & TN_FIELD_HAS_MIN) != 0;
   const bool max = (f->flags & TN_FIELD_HAS_MAX) != 0;
-  if (min && max) {
+  const bool open = (f->flags & (TN_FIELD_ABOVE | TN_FIELD_BELOW)) != 0;
+  if (min && max && !open) {
     add_bound(out, f, false);
     tn__buf_add(out, " to ");
     add_bound(out, f, true);
-  } else if (min || max) {
-    tn__buf_add(out, min ? "at least " : "at most ");
-    add_bound(out, f, max);
+  } else {
+    if (min) add_side(out, f, false);
+    if (min && max) tn__buf_add(out, ", ");
+    if (max) add_side(out, f, true);
   }
+  if ((f->flags & TN_FIELD_NONZERO) != 0)
+    tn__buf_add(out, "%snot 0", min || max ? ", " : "");
 }
 
 static void add_rank(tn__buf *out, const tn_op *op, const tn_field *f,
@@ -202,8 +216,30 @@ static void add_count(tn__buf *out, const tn_op *op, const tn_node *node) {
     tn__buf_add(out, " As many as parameters and inputs say.");
 }
 
-static void add_traits(tn__buf *out, const tn_op *op, const tn_arg *arg,
-                       uint32_t list) {
+/* Adds the inputs with memory that output number `i` may take. */
+static void add_memory(tn__buf *out, const tnm_operator *from, uint32_t i) {
+  const tn_op *op = from->op;
+  const tn_arg *arg = op->outputs[i];
+  const uint32_t n = from->n_inplace[TN_PASS_FORWARD];
+  bool first = true;
+  if ((arg->flags & TN_ARG_VIEW) != 0 && arg->inplace < op->n_inputs) {
+    tn__buf_add(out, " Has the elements of `%s`, and may take its memory.",
+                op->inputs[arg->inplace]->name);
+    return;
+  }
+  for (uint32_t k = 0; k < n; ++k) {
+    const tn_inplace *pair = &from->inplace[TN_PASS_FORWARD][k];
+    if (pair->out != i) continue;
+    tn__buf_add(out, first ? " May take the memory of `%s`" : " or `%s`",
+                op->inputs[pair->in]->name);
+    first = false;
+  }
+  if (!first) tn__buf_add(out, ".");
+}
+
+static void add_traits(tn__buf *out, const tnm_operator *from,
+                       const tn_arg *arg, uint32_t list) {
+  const tn_op *op = from->op;
   if (list != TN_OPERAND_AUX) tn__buf_add(out, "%s", role_of(arg));
   if ((arg->flags & TN_ARG_OPTIONAL) != 0)
     tn__buf_add(out, " May be left out.");
@@ -214,12 +250,8 @@ static void add_traits(tn__buf *out, const tn_op *op, const tn_arg *arg,
     tn__buf_add(out, " Hidden: kept for the gradient.");
   if ((arg->flags & TN_ARG_TRAINED) != 0)
     tn__buf_add(out, " Changes in training only.");
-  if (list == TN_OPERAND_OUT && arg->inplace < op->n_inputs)
-    tn__buf_add(out,
-                (arg->flags & TN_ARG_VIEW) != 0
-                    ? " Has the elements of `%s`, and may take its memory."
-                    : " May take the memory of `%s`.",
-                op->inputs[arg->inplace]->name);
+  for (uint32_t i = 0; list == TN_OPERAND_OUT && i < op->n_outputs; ++i)
+    if (op->outputs[i] == arg) add_memory(out, from, i);
   if (list == TN_OPERAND_OUT && arg->init < op->n_inputs)
     tn__buf_add(out, " Begins as a copy of `%s`.", op->inputs[arg->init]->name);
   if (arg->initial != NULL) {
@@ -229,7 +261,8 @@ static void add_traits(tn__buf *out, const tn_op *op, const tn_arg *arg,
   }
 }
 
-void docs_operands(tn__buf *out, const tn_op *op, uint32_t list) {
+void docs_operands(tn__buf *out, const tnm_operator *from, uint32_t list) {
+  const tn_op *op = from->op;
   const tn_arg *const *args = list == TN_OPERAND_IN    ? op->inputs
                               : list == TN_OPERAND_OUT ? op->outputs
                                                        : op->aux;
@@ -246,7 +279,7 @@ void docs_operands(tn__buf *out, const tn_op *op, uint32_t list) {
     add_shape(out, args[i]);
     tn__buf_add(out, " | ");
     add_doc(out, args[i]->doc);
-    add_traits(out, op, args[i], list);
+    add_traits(out, from, args[i], list);
     add_life(out, op, args[i]->since, args[i]->deprecated_since, args[i]->use);
     tn__buf_add(out, " |\n");
   }

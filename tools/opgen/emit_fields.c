@@ -138,6 +138,9 @@ static const c_bit flag_bits[] = {
     {TN_FIELD_DYNAMIC, "TN_FIELD_DYNAMIC"},
     {TN_FIELD_HAS_MIN, "TN_FIELD_HAS_MIN"},
     {TN_FIELD_HAS_MAX, "TN_FIELD_HAS_MAX"},
+    {TN_FIELD_ABOVE, "TN_FIELD_ABOVE"},
+    {TN_FIELD_BELOW, "TN_FIELD_BELOW"},
+    {TN_FIELD_NONZERO, "TN_FIELD_NONZERO"},
     {0, NULL},
 };
 

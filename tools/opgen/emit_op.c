@@ -82,6 +82,7 @@ static const char *node_name(uint32_t op) {
       [TN_NODE_GT] = "TN_NODE_GT",
       [TN_NODE_GE] = "TN_NODE_GE",
       [TN_NODE_SELECT] = "TN_NODE_SELECT",
+      [TN_NODE_COMPARE_PARAMS] = "TN_NODE_COMPARE_PARAMS",
   };
   return names[op];
 }

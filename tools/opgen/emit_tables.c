@@ -179,6 +179,20 @@ static void emit_resources(emit *e, const char *name, const tn_kernel *kernel) {
   c_close(&e->c);
 }
 
+/* Writes the in-place pairs. Generated code for older hosts has none. */
+static void emit_pairs(emit *e, const char *name, const tn_kernel *kernel) {
+  if (kernel->n_inplace == 0) return;
+  c_add(&e->c, "#if TN_TARGET_MINOR >= 2\n");
+  c_open_list(&e->c, "static const tn_inplace",
+              name_format(e, "%s_inplace", name));
+  for (uint32_t i = 0; i < kernel->n_inplace; ++i)
+    c_item(&e->c, "",
+           name_format(e, "{.in = %" PRIu32 ", .out = %" PRIu32 "}",
+                       kernel->inplace[i].in, kernel->inplace[i].out));
+  c_close(&e->c);
+  c_add(&e->c, "#endif\n");
+}
+
 static void emit_numbers(emit *e, const tn_kernel *kernel) {
   c_file *c = &e->c;
   c_value(c, "struct_size", "sizeof(tn_kernel)");
@@ -209,6 +223,7 @@ void emit_kernel_table(emit *e, const tn_kernel *kernel,
   emit_resources(e, name, kernel);
   emit_nodes(e, name_format(e, "%s_nodes", name), kernel->nodes,
              kernel->n_nodes);
+  emit_pairs(e, name, kernel);
   c_open(c, "const tn_kernel", name);
   emit_numbers(e, kernel);
   c_string(c, "op", kernel->op);
@@ -224,6 +239,12 @@ void emit_kernel_table(emit *e, const tn_kernel *kernel,
   c_value(c, "supports", functions->supports);
   c_value(c, "prepare", functions->prepare);
   c_value(c, "compute", functions->compute);
+  if (kernel->n_inplace > 0) {
+    c_add(c, "#if TN_TARGET_MINOR >= 2\n");
+    c_u32(c, "n_inplace", kernel->n_inplace);
+    c_value(c, "inplace", name_format(e, "%s_inplace", name));
+    c_add(c, "#endif\n");
+  }
   c_close(c);
 }
 

@@ -174,9 +174,13 @@ static bool operand_mentions(const tn_arg *const *args, uint32_t n,
 }
 
 static bool node_uses(const tn_op *op, uint32_t index) {
-  for (uint32_t i = 0; i < op->n_nodes; ++i)
-    if (op->nodes[i].op == TN_NODE_PARAM && op->nodes[i].a == (int32_t)index)
+  for (uint32_t i = 0; i < op->n_nodes; ++i) {
+    const tn_node *node = &op->nodes[i];
+    const bool compares = node->op == TN_NODE_COMPARE_PARAMS;
+    if ((node->op == TN_NODE_PARAM || compares) && node->a == (int32_t)index)
       return true;
+    if (compares && node->b == (int32_t)index) return true;
+  }
   return false;
 }
 

@@ -89,14 +89,21 @@ static void add_limit(const tn_field *field, bool upper, text *out) {
 static void add_range(const tn_field *field, text *out) {
   bool has_min = field->flags & TN_FIELD_HAS_MIN;
   bool has_max = field->flags & TN_FIELD_HAS_MAX;
-  if (has_min && has_max) {
+  bool above = field->flags & TN_FIELD_ABOVE;
+  bool below = field->flags & TN_FIELD_BELOW;
+  if (has_min && has_max && !above && !below) {
     add_limit(field, false, out);
     text_add(out, "..");
     add_limit(field, true, out);
-  } else if (has_min || has_max) {
-    text_add(out, has_min ? ">= " : "<= ");
-    add_limit(field, has_max, out);
+  } else {
+    if (has_min) text_add(out, above ? "> " : ">= ");
+    if (has_min) add_limit(field, false, out);
+    if (has_max)
+      text_add(out, "%s%s ", has_min ? ", " : "", below ? "<" : "<=");
+    if (has_max) add_limit(field, true, out);
   }
+  if (field->flags & TN_FIELD_NONZERO)
+    text_add(out, "%snot 0", has_min || has_max ? ", " : "");
 }
 
 static void add_length(const tn_op *op, const tn_field *field, text *out) {

@@ -93,6 +93,14 @@ typedef struct tn_plan {
                                       free. [any] */
 } tn_plan;
 
+#if TN_TARGET_MINOR >= 2
+/* Output `out` of a call may have the memory of input `in`. */
+typedef struct tn_inplace { /* frozen */
+  uint32_t in;              /* index in call->in of a call with all operands */
+  uint32_t out;             /* index in call->out */
+} tn_inplace;
+#endif
+
 /* One implementation of an operator's forward or backward. Constant. */
 typedef struct tn_kernel {
   uint32_t struct_size;
@@ -130,6 +138,18 @@ typedef struct tn_kernel {
 
   /* Computes the call. Returns TN_OK or TN_FAIL(...). [worker] */
   int32_t (*compute)(const tn_frame *call);
+
+#if TN_TARGET_MINOR >= 2
+  /* The pairs that the kernel supports under TN_REQ_INPLACE, the preferred ones
+   * of each output first. The host uses each output and each input in one pair
+   * of a call at most, and only an input that nothing reads after the call. The
+   * other inputs keep their elements until compute returns. None, or an older
+   * file: the one input that the operator names (tn_arg.inplace,
+   * tn_input_gradient.inplace). Since 0.2. */
+  uint32_t n_inplace;
+  uint32_t reserved;
+  const tn_inplace *inplace;
+#endif
 } tn_kernel;
 
 /* An operator of another plugin that kernels of this one compute, as it was at

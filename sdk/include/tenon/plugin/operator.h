@@ -43,6 +43,15 @@ enum {                              /* tn_field.flags */
        TN_FIELD_HAS_MAX = 1u << 4
 };
 
+#if TN_TARGET_MINOR >= 2
+/* Further tn_field.flags. The bound itself is not allowed, of float and floats:
+ * beside TN_FIELD_HAS_MIN and TN_FIELD_HAS_MAX. NONZERO: neither 0 nor -0; of
+ * int and ints, too. */
+#define TN_FIELD_ABOVE 32u
+#define TN_FIELD_BELOW 64u
+#define TN_FIELD_NONZERO 128u
+#endif
+
 #define TN_NONE 0xffffffffu /* "no such index, offset or limit" */
 
 /* One parameter: how text becomes a member of the params struct and back. */
@@ -63,7 +72,8 @@ typedef struct tn_field {
   uint32_t reserved;
   int64_t min_int; /* inclusive bounds of int and ints ... */
   int64_t max_int;
-  double min_float; /* ... and of float and floats, if the flags say so */
+  double min_float; /* ... and bounds of float and floats, if the flags say so;
+                       inclusive without TN_FIELD_ABOVE and TN_FIELD_BELOW */
   double max_float;
   const char *name;
   const char *default_text; /* parsed as a user's text is; NULL if required;
@@ -110,6 +120,12 @@ enum {                    /* tn_node.op */
        TN_NODE_SELECT = 38 /* a != 0 ? b : c */
 };
 
+#if TN_TARGET_MINOR >= 2
+/* tn_node.op: 1 if parameter a, a float or int, compares with parameter b, or
+ * with the double that `value` has the bits of if b is -1; c is TN_NODE_EQ to
+ * TN_NODE_GE. A parameter that is None counts as 0. */
+#define TN_NODE_COMPARE_PARAMS 39
+#endif
 typedef struct tn_node { /* frozen */
   uint32_t op;
   int32_t a;
@@ -161,7 +177,8 @@ typedef struct tn_arg {
   uint32_t shape_list;  /* TN_OPERAND_*, for TN_SHAPE_SAME */
   uint32_t shape_index;
   uint32_t n_terms;
-  uint32_t inplace; /* output: input whose memory it may use, or TN_NONE */
+  uint32_t inplace; /* output: input whose memory it may use, or TN_NONE; of
+                       several the first: see tn_kernel.inplace */
   uint32_t init;    /* output: like input that it copies first, or TN_NONE */
   uint32_t count;   /* output: node whose value is their number; TN_NONE: 1 */
   uint32_t reserved;
@@ -232,7 +249,7 @@ typedef struct tn_input_gradient {
   uint32_t stop; /* 1: never differentiated */
   uint32_t n_needs;
   uint32_t inplace; /* position in a backward call's `in` whose memory the
-                       gradient may use, or TN_NONE */
+                       gradient may use, or TN_NONE; of several the first */
   const tn_need *needs;
   const char *formula; /* as written, or NULL */
 #if TN_TARGET_MINOR >= 1

@@ -3,7 +3,9 @@
  * example states are compared with it. Then every backward kernel is asked for
  * all gradients, for each one alone and for all but one, as a tape asks that
  * watches some of the inputs: operands that these do not need are absent. Each
- * gradient must equal the one from the call for all.
+ * gradient must equal the one from the call for all. The same holds for
+ * gradients in the memory of other operands of the call: output gradients,
+ * inputs and outputs.
  */
 #ifndef TENON_TEST_BACKWARD_H_
 #define TENON_TEST_BACKWARD_H_
@@ -76,12 +78,15 @@ static size_t tn_test_n_grads(const tn_test_subject *k) {
 }
 
 static void tn_test_run_backward(const tn_test_subject *k) {
-  static const tn_test_case cases[] = {
-      {TN_TEST_DENSE, TN_TEST_NEW, 0},   {TN_TEST_DENSE, TN_TEST_WRITE, 0},
-      {TN_TEST_DENSE, TN_TEST_ADD, 0},   {TN_TEST_COLUMNS, TN_TEST_WRITE, 0},
-      {TN_TEST_COLUMNS, TN_TEST_ADD, 0}, {TN_TEST_STEPS, TN_TEST_WRITE, 0},
-      {TN_TEST_STEPS, TN_TEST_ADD, 0},   {TN_TEST_FRONT, TN_TEST_WRITE, 0},
-      {TN_TEST_SHIFT, TN_TEST_WRITE, 0}};
+  static const tn_test_case cases[] = {{TN_TEST_DENSE, TN_TEST_NEW, 0, 0},
+                                       {TN_TEST_DENSE, TN_TEST_WRITE, 0, 0},
+                                       {TN_TEST_DENSE, TN_TEST_ADD, 0, 0},
+                                       {TN_TEST_COLUMNS, TN_TEST_WRITE, 0, 0},
+                                       {TN_TEST_COLUMNS, TN_TEST_ADD, 0, 0},
+                                       {TN_TEST_STEPS, TN_TEST_WRITE, 0, 0},
+                                       {TN_TEST_STEPS, TN_TEST_ADD, 0, 0},
+                                       {TN_TEST_FRONT, TN_TEST_WRITE, 0, 0},
+                                       {TN_TEST_SHIFT, TN_TEST_WRITE, 0, 0}};
   const bool on_cpu = k->place.device_type == TN_DEVICE_CPU;
   if (tn_test_n_grads(k) == 0) return;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
@@ -89,7 +94,7 @@ static void tn_test_run_backward(const tn_test_subject *k) {
         !tn_test_backward(k, &cases[i]))
       return;
   for (size_t i = 0; i < k->in.n && tn_test_n_grads(k) > 1; ++i) {
-    const tn_test_case one = {TN_TEST_DENSE, TN_TEST_NULL, i};
+    const tn_test_case one = {TN_TEST_DENSE, TN_TEST_NULL, i, 0};
     if (k->in_grads.v[i].v != NULL) (void)tn_test_backward(k, &one);
   }
 }
@@ -107,6 +112,9 @@ typedef struct tn_test_subsets {
   size_t n; /* of those */
   tn_test_list heads;
   tn_test_list all;
+  /* of each gradient: 1 + the operand of the backward call (output gradients,
+   * inputs, outputs) in whose memory it is wanted; 0: none */
+  size_t memory[TN_TEST_MAX];
 } tn_test_subsets;
 
 /* Which gradients there are; false if none. */
@@ -140,6 +148,20 @@ static tn_code tn_test_draw_heads(tn_test_subsets *s, tn_array *const *out) {
   return rc;
 }
 
+/* Passes the arrays of `memory` as gradients. */
+static void tn_test_share_memory(const tn_test_subsets *s,
+                                 const tn_test_call *forward,
+                                 tn_array *const *heads, tn_test_call *back) {
+  const size_t n_out = s->k->out.n, n_in = s->k->in.n;
+  for (size_t i = 0; i < n_in; ++i) {
+    const size_t at = s->memory[i];
+    if (at == 0 || back->req[i] == TN_REQ_NULL) continue;
+    back->out[i] = at <= n_out          ? heads[at - 1]
+                   : at <= n_out + n_in ? forward->in[at - 1 - n_out]
+                                        : forward->out[at - 1 - n_out - n_in];
+  }
+}
+
 /* Makes the backward call of a case, for the gradients that `req` wants. */
 static tn_code tn_test_call_subset(tn_test_subsets *s, const tn_test_case *c,
                                    const bool *wanted, tn_test_call *back) {
@@ -163,13 +185,15 @@ static tn_code tn_test_call_subset(tn_test_subsets *s, const tn_test_case *c,
     back->req[i] = TN_REQ_NULL;
     back->out[i] = NULL;
   }
+  if (c->request == TN_TEST_INPLACE)
+    tn_test_share_memory(s, &forward, heads, back);
   return rc == TN_OK ? tn_test_call_backward(k, &forward, heads, back) : rc;
 }
 
 /* Fetches all gradients of one call. */
 static tn_code tn_test_find_all(tn_test_subsets *s) {
   static tn_test_call back;
-  const tn_test_case c = {TN_TEST_DENSE, TN_TEST_WRITE, 0};
+  const tn_test_case c = {TN_TEST_DENSE, TN_TEST_WRITE, 0, 0};
   tn_code rc = tn_test_call_subset(s, &c, s->wanted, &back);
   for (size_t i = 0; i < s->k->in.n && rc == TN_OK; ++i)
     if (s->wanted[i]) rc = tn_test_get(s->k->t, back.out[i], &s->all.v[i]);
@@ -224,7 +248,7 @@ static void tn_test_run_subset(tn_test_subsets *s, size_t i, bool alone) {
   bool wanted[TN_TEST_MAX];
   char words[160];
   tn_test_case c = {layouts[drawn % 5],
-                    (drawn >> 8) % 3 == 0 ? TN_TEST_ADD : TN_TEST_WRITE, 0};
+                    (drawn >> 8) % 3 == 0 ? TN_TEST_ADD : TN_TEST_WRITE, 0, 0};
   if (!on_cpu && c.layout >= TN_TEST_FRONT) c.layout = TN_TEST_DENSE;
   for (size_t j = 0; j < k->in.n; ++j)
     wanted[j] = s->wanted[j] && (j == i) == alone;
@@ -235,11 +259,83 @@ static void tn_test_run_subset(tn_test_subsets *s, size_t i, bool alone) {
   (void)tn_test_subset(s, &c, wanted, words);
 }
 
+/* ------------------------------------------------------------------- in place
+ */
+
+/* The declaration and signature of operand `p` of the backward call; NULL if it
+ * is not given. */
+static const tn_arg *tn_test_backward_operand(const tn_test_subject *k,
+                                              size_t p, const tn_sig **sig) {
+  const size_t n_out = k->out.n, n_in = k->in.n;
+  const tn_op *d = k->desc;
+  if (p >= n_out && p < n_out + n_in) {
+    *sig = &k->sigs[TN_OPERAND_IN][p - n_out];
+    return k->in.v[p - n_out].v == NULL
+               ? NULL
+               : tn_test_arg(d->inputs, d->n_inputs, p - n_out);
+  }
+  const size_t i = p < n_out ? p : p - n_out - n_in;
+  const tn_arg *arg = tn_test_arg(d->outputs, d->n_outputs, i);
+  *sig = &k->sigs[TN_OPERAND_OUT][i];
+  return p < n_out && (arg->flags & TN_ARG_HIDDEN) != 0 ? NULL : arg;
+}
+
+static bool tn_test_same_sig(const tn_sig *a, const tn_sig *b) {
+  bool same = a->dtype == b->dtype && a->ndim == b->ndim;
+  for (int32_t d = 0; same && d < a->ndim; ++d)
+    same = a->shape[d] == b->shape[d];
+  return same;
+}
+
+/* All gradients, with that of input `i` in the memory of operand `p`; then, in
+ * a layout that the title draws, this gradient alone. */
+static void tn_test_run_memory(tn_test_subsets *s, size_t i, size_t p) {
+  static const tn_test_layout layouts[] = {TN_TEST_DENSE, TN_TEST_STEPS,
+                                           TN_TEST_COLUMNS, TN_TEST_SHIFT};
+  const tn_test_subject *k = s->k;
+  const bool on_cpu = k->place.device_type == TN_DEVICE_CPU;
+  const tn_sig *to = &k->sigs[TN_OPERAND_IN][i], *from = NULL;
+  const tn_arg *arg = tn_test_backward_operand(k, p, &from);
+  bool wanted[TN_TEST_MAX] = {false};
+  char words[160];
+  if (arg == NULL || !tn_test_same_sig(to, from)) return;
+  (void)snprintf(words, sizeof words, "%s in %s%s",
+                 tn_test_arg(k->desc->inputs, k->desc->n_inputs, i)->name,
+                 p < k->out.n ? "grad." : "", arg->name);
+  tn_test_case c = {TN_TEST_DENSE, TN_TEST_INPLACE, i, 0};
+  s->memory[i] = p + 1;
+  (void)tn_test_subset(s, &c, s->wanted, words);
+  wanted[i] = true;
+  c.layout = layouts[tn_child_hash(k->t->seed, words, strlen(words)) % 4];
+  if (!on_cpu && c.layout >= TN_TEST_FRONT) c.layout = TN_TEST_DENSE;
+  (void)snprintf(words + strlen(words), sizeof words - strlen(words), " alone");
+  (void)tn_test_subset(s, &c, wanted, words);
+  s->memory[i] = 0;
+}
+
+/* Each gradient in the memory of each operand of its type and shape, whether or
+ * not the operator declares the pair; then each in the memory of its own input,
+ * at once. */
+static void tn_test_run_memories(tn_test_subsets *s) {
+  const tn_test_subject *k = s->k;
+  const size_t n = 2 * k->out.n + k->in.n;
+  const tn_test_case c = {TN_TEST_DENSE, TN_TEST_INPLACE, 0, 0};
+  size_t asked = 0;
+  for (size_t i = 0; i < k->in.n; ++i) {
+    if (!s->wanted[i] || ++asked > TN_TEST_SUBSETS) continue;
+    for (size_t p = 0; p < n; ++p) tn_test_run_memory(s, i, p);
+  }
+  if (s->n < 2) return;
+  for (size_t i = 0; i < k->in.n; ++i) s->memory[i] = 1 + k->out.n + i;
+  (void)tn_test_subset(s, &c, s->wanted, "all in their inputs");
+  memset(s->memory, 0, sizeof s->memory);
+}
+
 static void tn_test_run_all_subsets(tn_test_subsets *s) {
-  static const tn_test_case more[] = {{TN_TEST_FRONT, TN_TEST_WRITE, 0},
-                                      {TN_TEST_SHIFT, TN_TEST_WRITE, 0},
-                                      {TN_TEST_STEPS, TN_TEST_ADD, 0}};
-  const tn_test_case plain = {TN_TEST_DENSE, TN_TEST_WRITE, 0};
+  static const tn_test_case more[] = {{TN_TEST_FRONT, TN_TEST_WRITE, 0, 0},
+                                      {TN_TEST_SHIFT, TN_TEST_WRITE, 0, 0},
+                                      {TN_TEST_STEPS, TN_TEST_ADD, 0, 0}};
+  const tn_test_case plain = {TN_TEST_DENSE, TN_TEST_WRITE, 0, 0};
   const bool on_cpu = s->k->place.device_type == TN_DEVICE_CPU;
   size_t asked = 0;
   if (!tn_test_subset(s, &plain, s->wanted, "all gradients")) return;
@@ -254,6 +350,7 @@ static void tn_test_run_all_subsets(tn_test_subsets *s) {
     tn_test_run_subset(s, i, true);
     if (s->n > 2) tn_test_run_subset(s, i, false);
   }
+  tn_test_run_memories(s);
 }
 
 /* False if the operator has no backward kernel for these types. */

@@ -22,6 +22,7 @@ typedef struct tn_test_case {
   tn_test_layout layout;
   tn_test_request request;
   size_t which;
+  size_t from; /* the input that an output is in place of */
 } tn_test_case;
 
 /* ------------------------------------------------------------------- arrays */
@@ -140,13 +141,23 @@ static bool tn_test_is_head(const tn_test_subject *k, size_t i,
 
 /* ----------------------------------------------------------- changed memory */
 
-/* A list of operands, for people. */
+/* A list of operands that a call reads: its name and declarations, for people,
+ * and the arrays that the call writes. */
 typedef struct tn_test_names {
   const char *list;
   const tn_arg *const *args;
   uint32_t n_args;
+  tn_array *const *written; /* TN_TEST_MAX of them */
 } tn_test_names;
 
+static bool tn_test_is_written(const tn_test_names *names,
+                               const tn_array *array) {
+  for (size_t i = 0; i < TN_TEST_MAX; ++i)
+    if (names->written[i] == array) return true;
+  return false;
+}
+
+/* Notes the arrays of a list that are not written in place. */
 static tn_code tn_test_note_list(const tn_test_subject *k,
                                  tn_array *const *arrays, size_t n,
                                  const tn_test_names *names) {
@@ -155,22 +166,17 @@ static tn_code tn_test_note_list(const tn_test_subject *k,
     const tn_test_note about = {
         .list = names->list,
         .name = tn_test_arg(names->args, names->n_args, i)->name};
-    rc = tn_test_note_array(&k->t->notes, arrays[i], &about);
+    if (!tn_test_is_written(names, arrays[i]))
+      rc = tn_test_note_array(&k->t->notes, arrays[i], &about);
   }
   return rc;
 }
 
-/* Inputs that are not written in place. */
 static tn_code tn_test_note_inputs(const tn_test_subject *k,
                                    const tn_test_call *call) {
-  tn_array *only_read[TN_TEST_MAX];
-  for (size_t i = 0; i < k->in.n; ++i) {
-    only_read[i] = call->in[i];
-    for (size_t j = 0; j < k->out.n; ++j)
-      if (call->out[j] == call->in[i]) only_read[i] = NULL;
-  }
-  const tn_test_names names = {"input", k->desc->inputs, k->desc->n_inputs};
-  return tn_test_note_list(k, only_read, k->in.n, &names);
+  const tn_test_names names = {"input", k->desc->inputs, k->desc->n_inputs,
+                               call->out};
+  return tn_test_note_list(k, call->in, k->in.n, &names);
 }
 
 /* States, of which some may be written. */
@@ -273,7 +279,7 @@ static tn_code tn_test_call_forward(const tn_test_subject *k,
 /* A call on fresh inputs, with every output new. */
 static tn_code tn_test_call_new(const tn_test_subject *k, tn_test_layout layout,
                                 tn_test_call *call) {
-  const tn_test_case plain = {layout, TN_TEST_NEW, 0};
+  const tn_test_case plain = {layout, TN_TEST_NEW, 0, 0};
   memset(call, 0, sizeof *call);
   tn_code rc = tn_test_inputs(k, layout, call->in);
   if (rc == TN_OK)
@@ -286,7 +292,7 @@ static tn_code tn_test_call_new(const tn_test_subject *k, tn_test_layout layout,
 static tn_code tn_test_call_dense(const tn_test_subject *k,
                                   tn_test_call *call) {
   const tn_test_case c = {TN_TEST_DENSE,
-                          k->is_fixed ? TN_TEST_WRITE : TN_TEST_NEW, 0};
+                          k->is_fixed ? TN_TEST_WRITE : TN_TEST_NEW, 0, 0};
   memset(call, 0, sizeof *call);
   tn_code rc = tn_test_inputs(k, TN_TEST_DENSE, call->in);
   if (rc == TN_OK)
@@ -301,9 +307,10 @@ static tn_code tn_test_note_backward(const tn_test_subject *k,
   const tn_op *d = k->desc;
   const bool by_tape =
       d->gradient != NULL && d->gradient->kind == TN_GRADIENT_GRAPH;
-  const tn_test_names in = {"input", d->inputs, d->n_inputs};
-  const tn_test_names out = {"output", d->outputs, d->n_outputs};
-  const tn_test_names head = {"output gradient", d->outputs, d->n_outputs};
+  const tn_test_names in = {"input", d->inputs, d->n_inputs, back->out};
+  const tn_test_names out = {"output", d->outputs, d->n_outputs, back->out};
+  const tn_test_names head = {"output gradient", d->outputs, d->n_outputs,
+                              back->out};
   tn_code rc = tn_test_note_list(k, forward->in, k->in.n, &in);
   if (rc == TN_OK) rc = tn_test_note_states(k, forward->in + k->in.n, by_tape);
   if (rc == TN_OK) rc = tn_test_note_list(k, forward->out, k->out.n, &out);
@@ -385,12 +392,15 @@ static bool tn_test_case_begin(const tn_test_subject *k, const char *what,
   const tn_arg *const *args =
       what[0] != '\0' ? k->desc->inputs : k->desc->outputs;
   const uint32_t n = what[0] != '\0' ? k->desc->n_inputs : k->desc->n_outputs;
+  const tn_op *d = k->desc;
   const bool named = c->request >= TN_TEST_INPLACE;
-  return tn_test_begin(k->t, "%s %s%s: %s, %s, %s, %s%s%s", k->op_name,
-                       k->example->name, what, k->types_text, k->place_name,
-                       tn_test_layout_names[c->layout],
-                       tn_test_request_names[c->request], named ? " " : "",
-                       named ? tn_test_arg(args, n, c->which)->name : "");
+  const bool shared = c->request == TN_TEST_INPLACE;
+  return tn_test_begin(
+      k->t, "%s %s%s: %s, %s, %s, %s%s%s%s%s", k->op_name, k->example->name,
+      what, k->types_text, k->place_name, tn_test_layout_names[c->layout],
+      tn_test_request_names[c->request], named ? " " : "",
+      named ? tn_test_arg(args, n, c->which)->name : "", shared ? " in " : "",
+      shared ? tn_test_arg(d->inputs, d->n_inputs, c->from)->name : "");
 }
 
 #endif /* TENON_TEST_CALL_H_ */

@@ -117,6 +117,27 @@ static int64_t tn_drawn_int(tn_drawn *d, const tn_field *f) {
   if (d->wild && tn_drawn_once_in(d, 3)) return v;
   if (has_min && v < f->min_int) v = f->min_int;
   if (has_max && v > f->max_int) v = f->max_int;
+  if ((f->flags & TN_FIELD_NONZERO) != 0 && v == 0)
+    v = has_max && f->max_int < 1 ? -1 : 1;
+  return v;
+}
+
+/* The number in the bounds of a parameter, or one inside if a bound is not
+ * allowed itself. */
+static double tn_drawn_inside(const tn_field *f, double v) {
+  const bool has_min = (f->flags & TN_FIELD_HAS_MIN) != 0;
+  const bool has_max = (f->flags & TN_FIELD_HAS_MAX) != 0;
+  const bool above = (f->flags & TN_FIELD_ABOVE) != 0;
+  const bool below = (f->flags & TN_FIELD_BELOW) != 0;
+  const bool low = has_min && (above ? v <= f->min_float : v < f->min_float);
+  const bool high = has_max && (below ? v >= f->max_float : v > f->max_float);
+  const double middle = has_min && has_max
+                            ? f->min_float / 2 + f->max_float / 2
+                            : (has_min ? f->min_float + 1 : f->max_float - 1);
+  if (low) v = above ? middle : f->min_float;
+  if (high) v = below ? middle : f->max_float;
+  if ((f->flags & TN_FIELD_NONZERO) != 0 && !(v < 0) && !(v > 0))
+    v = has_max && f->max_float < 1 ? -1 : 1;
   return v;
 }
 
@@ -134,10 +155,7 @@ static void tn_drawn_add_float(tn_drawn *d, const tn_field *f) {
   }
   if (kind == 1 && f->flags & TN_FIELD_HAS_MIN) v = f->min_float;
   if (kind == 2 && f->flags & TN_FIELD_HAS_MAX) v = f->max_float;
-  if (!d->wild && f->flags & TN_FIELD_HAS_MIN && v < f->min_float)
-    v = f->min_float;
-  if (!d->wild && f->flags & TN_FIELD_HAS_MAX && v > f->max_float)
-    v = f->max_float;
+  if (!d->wild) v = tn_drawn_inside(f, v);
   tn_drawn_add(d, "%.17g", v);
 }
 

@@ -55,7 +55,7 @@ static tn_code tn_test_take_bits(tn_array *const *arrays, size_t n,
 static tn_code tn_test_compute_bits(const tn_test_subject *k,
                                     tn_test_subsets *s, tn_test_bits *bits) {
   static tn_test_call call;
-  const tn_test_case c = {TN_TEST_DENSE, TN_TEST_NEW, 0};
+  const tn_test_case c = {TN_TEST_DENSE, TN_TEST_NEW, 0, 0};
   const int mark = k->t->n_arrays;
   tn_test_free_bits(bits);
   tn_code rc = tn_test_call_dense(k, &call);

@@ -34,6 +34,9 @@
  *   but one, in f16 as in f64, whether or not an example states any
  *   (test/backward.h). Inputs that the asked gradients do not need are absent,
  *   as they are when a tape watches one input only.
+ * - each output is written to the memory of each input of its type and shape,
+ *   each gradient to that of each output gradient, input and output, whether or
+ *   not the operator allows it; the other gradients of the call are compared.
  * - gradients are compared with difference quotients (test/gradient.h).
  * - the same call is made often. The bits must be the same: twice, after a call
  *   with other numbers, and with one worker thread in place of three. Kernels

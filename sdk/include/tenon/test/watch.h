@@ -26,7 +26,11 @@
 #include <malloc.h>
 #endif
 
-enum { TN_WATCH_SIGNALS = 32, TN_WATCH_FILES = 48 };
+enum {
+  TN_WATCH_SIGNALS = 32,
+  TN_WATCH_FILES = 48,   /* descriptors that each case compares */
+  TN_WATCH_COUNTED = 512 /* descriptors of tn_watch_count_files */
+};
 
 typedef struct tn_watch {
   /* of the thread */
@@ -290,7 +294,7 @@ static inline uint64_t tn_watch_allocated(void) {
 /* How many descriptors are open, of the first ones. */
 static inline int tn_watch_count_files(void) {
   int n = 0;
-  for (int i = 0; i < TN_WATCH_FILES; ++i) n += fcntl(i, F_GETFD) >= 0;
+  for (int i = 0; i < TN_WATCH_COUNTED; ++i) n += fcntl(i, F_GETFD) >= 0;
   return n;
 }
 
