@@ -307,7 +307,8 @@ static tnm_tree *write_operator(writer *w, const char *name) {
 /* Tests whether an operator has a gradient of formulas, from which NAME_grad
  * can be derived. */
 static bool has_formula_gradient(const tnm_operator *o) {
-  if (o->op == NULL || o->generated_backward == NULL || o->tree == NULL)
+  if (o->op == NULL || o->generated_backward == NULL || o->tree == NULL ||
+      o->axes != NULL)
     return false;
   return (o->op->flags & TN_OP_BACKWARD_ONLY) == 0;
 }

@@ -19,8 +19,14 @@ static bool is_written(const tnm_operator *op) {
   return false;
 }
 
+/* Tests whether an operator has generated kernels for CUDA. Those over lines
+ * are for the CPU only. */
+static bool needs_cuda_loops(const tnm_operator *op) {
+  return needs_formulas(op) && op->axes == NULL;
+}
+
 bool has_cuda(const tnm_operator *op) {
-  return needs_formulas(op) || is_written(op);
+  return needs_cuda_loops(op) || is_written(op);
 }
 
 /* ------------------------------------------------------------ the companion */
@@ -51,7 +57,9 @@ static const char *copy_id(emit *e, const tnm_operator *op, const char *id) {
 
 static const tn_kernel *cuda_kernel(emit *e, const tnm_operator *op,
                                     const tn_kernel *cpu) {
-  tn_kernel *kernel = cpu != NULL ? alloc_zeroed(e, sizeof *kernel) : NULL;
+  tn_kernel *kernel = cpu != NULL && needs_cuda_loops(op)
+                          ? alloc_zeroed(e, sizeof *kernel)
+                          : NULL;
   if (kernel == NULL) return NULL;
   *kernel = *cpu;
   kernel->flags &= ~TN_KERNEL_REGISTERS;
@@ -161,7 +169,7 @@ void emit_cuda_source(emit *e, const char *stem) {
         stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
-    if (strcmp(op->stem, stem) != 0 || !needs_formulas(op)) continue;
+    if (strcmp(op->stem, stem) != 0 || !needs_cuda_loops(op)) continue;
     c_section(&e->c, name_operator(e, op).full);
     emit_cuda_kernels(&e->c, e->plugin, op);
   }
@@ -175,7 +183,7 @@ void emit_cuda_header(emit *e) {
   emit_include(e);
   c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
-    if (needs_formulas(&e->plugin->operators[i]))
+    if (needs_cuda_loops(&e->plugin->operators[i]))
       emit_cuda_prototypes(&e->c, e->plugin, &e->plugin->operators[i]);
   c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
 }

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * line_plan.h: the formulas of a pass with reductions as a list of steps
+ * (tenon/kernel/lines.h).
+ */
+#ifndef OPGEN_LINE_PLAN_H_
+#define OPGEN_LINE_PLAN_H_
+
+#include "emit_kernel.h"
+
+enum {
+  LINE_MAX_STEPS = 48, /* TN_LINES_MAX_STEPS */
+  LINE_MAX_SOURCES = 15
+};
+
+/* Kinds of steps, in the order of tenon/kernel/lines.h. */
+enum { LINE_SUM, LINE_MEAN, LINE_MAX, LINE_MIN, LINE_VALUE, LINE_OUT };
+
+/* One step. Its formula reads operands, rows and results of other steps
+ * (FORMULA_ROW, FORMULA_RESULT; `index` is the step) and the count
+ * (TNM_COUNT). */
+typedef struct line_step {
+  int kind;
+  uint32_t stage;
+  bool may_lack;   /* a largest element that may have no elements */
+  uint32_t out;    /* of LINE_OUT: index of the output or gradient */
+  uint32_t needed; /* bit o: output o needs it */
+  tnm_formula formula;
+  formula_use use; /* the reads of the formula */
+} line_step;
+
+typedef struct line_plan {
+  const kernel_pass *pass;
+  line_step steps[LINE_MAX_STEPS];
+  uint32_t n_steps;
+  uint32_t order[LINE_MAX_STEPS]; /* the steps in the order of their work */
+  uint32_t place[LINE_MAX_STEPS]; /* their places in this order */
+  const tnm_expr *operands[LINE_MAX_SOURCES]; /* of all steps */
+  uint32_t n_operands;
+  bool hoist;  /* values of a line are steps */
+  int classes; /* the set of TNM_CLASS_* that calls compute in */
+  bool full;   /* the steps exceed a limit */
+} line_plan;
+
+/* Plans a pass. False if memory ran out or no limit could be kept; the pass's
+ * file remembers that. */
+bool line_plan_init(line_plan *plan, const kernel_pass *pass);
+
+/* Whether a step reduces a tensor as it is, and needs no function. */
+bool line_step_is_plain(const line_plan *plan, const line_step *step);
+/* The level (TNM_LEVEL_*) of a tensor, row or result. */
+int line_plan_level(const line_plan *plan, const tnm_expr *leaf);
+/* The level of an output of the pass. */
+int line_out_level(const kernel_pass *pass, uint32_t out);
+
+#endif /* OPGEN_LINE_PLAN_H_ */
