@@ -262,9 +262,11 @@ static bool may_share_forward(const tnm_lower *lower) {
   const tn_arg *only = NULL;
   uint32_t n = 0;
   for (uint32_t i = 0; i < lower->op->n_outputs; ++i) {
-    if (lower->axes->levels.outputs[i] != TNM_LEVEL_FULL) continue;
-    only = lower->op->outputs[i];
-    ++n;
+    const tn_arg *out = lower->op->outputs[i];
+    if (lower->axes->levels.outputs[i] == TNM_LEVEL_FULL)
+      only = out, ++n;
+    else if (out->inplace != TN_NONE)
+      return false; /* other threads read the line's element later */
   }
   return n == 1 && only->inplace != TN_NONE;
 }
@@ -276,9 +278,10 @@ static bool may_share_backward(const tnm_lower *lower) {
   uint32_t n = 0;
   for (size_t i = 0; i < out->n_backward; ++i) {
     const uint32_t index = out->backward[i].index;
-    if (lower->axes->levels.inputs[index] != TNM_LEVEL_FULL) continue;
-    only = index;
-    ++n;
+    if (lower->axes->levels.inputs[index] == TNM_LEVEL_FULL)
+      only = index, ++n;
+    else if (lower->op->gradient->inputs[index]->inplace != TN_NONE)
+      return false;
   }
   return n == 1 && lower->op->gradient->inputs[only]->inplace != TN_NONE;
 }

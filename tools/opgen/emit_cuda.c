@@ -19,14 +19,8 @@ static bool is_written(const tnm_operator *op) {
   return false;
 }
 
-/* Tests whether an operator has generated kernels for CUDA. Those over lines
- * are for the CPU only. */
-static bool needs_cuda_loops(const tnm_operator *op) {
-  return needs_formulas(op) && op->axes == NULL;
-}
-
 bool has_cuda(const tnm_operator *op) {
-  return needs_cuda_loops(op) || is_written(op);
+  return needs_formulas(op) || is_written(op);
 }
 
 /* ------------------------------------------------------------ the companion */
@@ -57,9 +51,7 @@ static const char *copy_id(emit *e, const tnm_operator *op, const char *id) {
 
 static const tn_kernel *cuda_kernel(emit *e, const tnm_operator *op,
                                     const tn_kernel *cpu) {
-  tn_kernel *kernel = cpu != NULL && needs_cuda_loops(op)
-                          ? alloc_zeroed(e, sizeof *kernel)
-                          : NULL;
+  tn_kernel *kernel = cpu != NULL ? alloc_zeroed(e, sizeof *kernel) : NULL;
   if (kernel == NULL) return NULL;
   *kernel = *cpu;
   kernel->flags &= ~TN_KERNEL_REGISTERS;
@@ -164,12 +156,12 @@ void emit_cuda_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.gen.cu", stem), stem);
   c_add(&e->c,
         "#include \"%s.formula.gen.h\"\n\n"
-        "#include <tenon/kernel/elementwise.cuh>\n\n"
+        "#include <tenon/kernel/%s.cuh>\n\n"
         "#include \"cuda.gen.h\"\n",
-        stem);
+        stem, has_axes(e, stem) ? "lines" : "elementwise");
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
-    if (strcmp(op->stem, stem) != 0 || !needs_cuda_loops(op)) continue;
+    if (strcmp(op->stem, stem) != 0 || !needs_formulas(op)) continue;
     c_section(&e->c, name_operator(e, op).full);
     emit_cuda_kernels(&e->c, e->plugin, op);
   }
@@ -183,7 +175,7 @@ void emit_cuda_header(emit *e) {
   emit_include(e);
   c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
-    if (needs_cuda_loops(&e->plugin->operators[i]))
+    if (needs_formulas(&e->plugin->operators[i]))
       emit_cuda_prototypes(&e->c, e->plugin, &e->plugin->operators[i]);
   c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
 }
@@ -197,7 +189,10 @@ static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
   emit_kernel_name(&name, from, kernel->pass);
   const char *compute =
       name_format(e, "%s_%s_cuda", plugin, name.s != NULL ? name.s : "");
-  emit_kernel_table(e, kernel, &(kernel_functions){.compute = compute});
+  const char *prepare =
+      from->axes == NULL ? NULL : name_format(e, "%s_prepare", compute);
+  emit_kernel_table(
+      e, kernel, &(kernel_functions){.prepare = prepare, .compute = compute});
   e->c.failed |= name.failed;
   tn__buf_deinit(&name);
 }

@@ -10,9 +10,9 @@
  *   twin.c     equal formulas
  *   kernel.c   loops and tables for the CPU
  *   cuda.c     loops and tables for CUDA
- *   line_plan.c, lines.c
- *              formulas with reductions: their steps, and the loops and tables
- *              for the CPU
+ *   line_plan.c, lines.c, line_cuda.c
+ *              formulas with reductions: their steps, the loops and tables for
+ *              the CPU, those for CUDA
  */
 #ifndef OPGEN_EMIT_KERNEL_H_
 #define OPGEN_EMIT_KERNEL_H_
@@ -165,6 +165,9 @@ void formula_comment(const kernel_pass *pass, const formula_use *use,
  * tables and kernel for the CPU. */
 void emit_line_functions(const kernel_pass *pass);
 void emit_line_kernel(const kernel_pass *pass);
+/* Write those for CUDA, as C++, and their prototypes. */
+void emit_cuda_line_kernel(const kernel_pass *pass);
+void emit_cuda_line_prototypes(const kernel_pass *pass);
 /* Writes the function that infers the shapes of an operator with axes,
  * "rms_norm_infer". */
 void emit_line_infer(c_file *c, const tnm_plugin *plugin,

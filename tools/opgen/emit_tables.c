@@ -301,7 +301,7 @@ static bool has_flag(const emit *e, const char *stem, uint32_t flag) {
 }
 
 /* Tests whether an operator of the file has formulas over lines. */
-static bool has_axes(const emit *e, const char *stem) {
+bool has_axes(const emit *e, const char *stem) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (e->plugin->operators[i].axes != NULL &&
         strcmp(e->plugin->operators[i].stem, stem) == 0)

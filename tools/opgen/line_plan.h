@@ -52,4 +52,18 @@ int line_plan_level(const line_plan *plan, const tnm_expr *leaf);
 /* The level of an output of the pass. */
 int line_out_level(const kernel_pass *pass, uint32_t out);
 
+/* ------------------------------------------------------------------ lines.c */
+
+/* A new plan in the pass's arena; NULL if there is none. */
+line_plan *line_make_plan(const kernel_pass *pass);
+/* Writes "rms_norm.yaml: out = ..." for each output. */
+void line_add_comments(const kernel_pass *pass);
+/* The source of a step in the table: the number of an operand,
+ * "TN_LINES_ROW_OF + 0", "TN_LINES_RESULT + 0" or "TN_LINES_COUNT". */
+const char *line_write_source(const line_plan *plan, const tnm_expr *source);
+/* "TN_LINES_FULL" */
+const char *line_level_name(int level);
+/* Writes the statements that make `axes` of the parameters of a call. */
+void line_add_axes(const kernel_pass *pass);
+
 #endif /* OPGEN_LINE_PLAN_H_ */

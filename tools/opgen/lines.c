@@ -8,7 +8,7 @@
 
 #include "line_plan.h"
 
-static line_plan *make_plan(const kernel_pass *pass) {
+line_plan *line_make_plan(const kernel_pass *pass) {
   line_plan *plan = tn__arena_alloc(pass->arena, sizeof *plan);
   if (plan == NULL) pass->c->failed = true;
   return plan != NULL && line_plan_init(plan, pass) ? plan : NULL;
@@ -17,7 +17,7 @@ static line_plan *make_plan(const kernel_pass *pass) {
 /* ---------------------------------------------------------------- functions */
 
 /* Adds "rms_norm.yaml: out = ..." for each output. */
-static void add_comments(const kernel_pass *pass) {
+void line_add_comments(const kernel_pass *pass) {
   for (size_t i = 0; i < pass->n; ++i) {
     const formula_use use = {.formula = &pass->formulas[i]};
     formula_comment(pass, &use, "");
@@ -25,9 +25,9 @@ static void add_comments(const kernel_pass *pass) {
 }
 
 void emit_line_functions(const kernel_pass *pass) {
-  const line_plan *plan = make_plan(pass);
+  const line_plan *plan = line_make_plan(pass);
   if (plan == NULL) return;
-  add_comments(pass);
+  line_add_comments(pass);
   for (uint32_t i = 0; i < plan->n_steps; ++i) {
     const line_step *step = &plan->steps[plan->order[i]];
     if (line_step_is_plain(plan, step)) continue;
@@ -139,7 +139,7 @@ static void add_loop(const line_plan *plan, const line_step *step,
 
 /* The source of a step in the table: an operand, "TN_LINES_ROW_OF + 0",
  * "TN_LINES_RESULT + 0" or "TN_LINES_COUNT". */
-static const char *write_source(const line_plan *plan, const tnm_expr *source) {
+const char *line_write_source(const line_plan *plan, const tnm_expr *source) {
   const kernel_pass *pass = plan->pass;
   if (source->kind == TNM_COUNT) return "TN_LINES_COUNT";
   if (source->kind == FORMULA_ROW)
@@ -174,13 +174,13 @@ static void add_step(const line_plan *plan, const line_step *step) {
     c_add(c, ".n_in = %zu,\n.in = {", step->use.n_tensors);
     for (size_t i = 0; i < step->use.n_tensors; ++i)
       c_add(c, "%s%s", i > 0 ? ", " : "",
-            write_source(plan, step->use.tensors[i]));
+            line_write_source(plan, step->use.tensors[i]));
     c_add(c, "},\n");
   }
   c_add(c, "},\n");
 }
 
-static const char *level_name(int level) {
+const char *line_level_name(int level) {
   static const char *const names[] = {"0", "TN_LINES_LINE", "TN_LINES_PLACE",
                                       "TN_LINES_FULL"};
   return names[level];
@@ -195,7 +195,7 @@ static void add_out_levels(const kernel_pass *pass) {
   c_add(pass->c, ".out_levels = {");
   for (uint32_t i = 0; i < n; ++i)
     c_add(pass->c, "%s%s", i > 0 ? ", " : "",
-          level_name(line_out_level(pass, i)));
+          line_level_name(line_out_level(pass, i)));
   c_add(pass->c, "},\n");
 }
 
@@ -217,7 +217,7 @@ static void add_map(const line_plan *plan) {
     c_add(c, "},\n.levels = {");
     for (uint32_t i = 0; i < plan->n_operands; ++i)
       c_add(c, "%s%s", i > 0 ? ", " : "",
-            level_name(line_plan_level(plan, plan->operands[i])));
+            line_level_name(line_plan_level(plan, plan->operands[i])));
     c_add(c, "},\n");
   }
   add_out_levels(pass);
@@ -232,7 +232,7 @@ static void add_map(const line_plan *plan) {
 /* --------------------------------------------------------------- the kernel */
 
 /* Adds the statements that make `axes` of the parameters of a call. */
-static void add_axes(const kernel_pass *pass) {
+void line_add_axes(const kernel_pass *pass) {
   const tnm_axes *axes = pass->op->axes;
   c_file *c = pass->c;
   if (axes->param == TN_NONE) {
@@ -241,7 +241,8 @@ static void add_axes(const kernel_pass *pass) {
     return;
   }
   const tn_field *field = pass->op->op->params[axes->param];
-  c_add(c, "const %s *p = call->params;\n", pass_params(pass));
+  c_add(c, "const %s *p = (const %s *)call->params;\n", pass_params(pass),
+        pass_params(pass));
   if (field->type == TN_FIELD_INT)
     c_add(c, "const tn_lines_axes axes = {1, &p->%s};\n", field->name);
   else
@@ -255,19 +256,19 @@ static void add_functions(const kernel_pass *pass) {
       pass->c,
       &(c_function){"static int32_t ", pass_format(pass, "%s_prepare", name),
                     "const tn_frame *call, tn_plan *plan", " {"});
-  add_axes(pass);
+  line_add_axes(pass);
   c_add(pass->c, "return tn_lines_prepare(call, plan, &%s_map, &axes);\n}\n\n",
         name);
   c_function_head(pass->c, &(c_function){"static int32_t ", name,
                                          "const tn_frame *call", " {"});
-  add_axes(pass);
+  line_add_axes(pass);
   c_add(pass->c, "return tn_lines_run(call, &%s_map, &axes);\n}\n\n", name);
 }
 
 void emit_line_kernel(const kernel_pass *pass) {
-  const line_plan *plan = make_plan(pass);
+  const line_plan *plan = line_make_plan(pass);
   if (plan == NULL) return;
-  add_comments(pass);
+  line_add_comments(pass);
   for (uint32_t i = 0; i < plan->n_steps; ++i) {
     const line_step *step = &plan->steps[plan->order[i]];
     if (line_step_is_plain(plan, step)) continue;
@@ -283,7 +284,7 @@ void emit_line_kernel(const kernel_pass *pass) {
 static void add_rule(const kernel_pass *pass, const char *list, uint32_t index,
                      int level) {
   c_add(pass->c, "{TN_OPERAND_%s, %" PRIu32 ", %s},\n", list, index,
-        level_name(level));
+        line_level_name(level));
 }
 
 /* Adds a rule for each operand of a list that has a shape of its own. */
@@ -314,7 +315,7 @@ void emit_line_infer(c_file *c, const tnm_plugin *plugin,
   c_function_head(
       c, &(c_function){"static int32_t ", pass_format(&pass, "%s_infer", name),
                        "const tn_frame *call", " {"});
-  add_axes(&pass);
+  line_add_axes(&pass);
   c_add(c,
         "return tn_lines_infer(call, %s_rules, sizeof %s_rules / sizeof "
         "*%s_rules, &axes);\n}\n\n",
