@@ -86,6 +86,7 @@ static const int64_t shapes[][3] = {
     {3, 7, 1},    {2, 1, 1},     {1, 15, 1},   {2, 16, 1},    {3, 17, 5},
     {5, 1023, 1}, {4, 1024, 1},  {3, 1025, 2}, {2, 4095, 1},  {2, 4096, 1},
     {2, 4097, 1}, {1, 70001, 1}, {3, 40, 5},   {300, 301, 1}, {2, 5000, 3},
+    {3, 40, 300}, {2, 1025, 70}, {1, 33, 257}, {300, 16, 1},  {70, 31, 3},
     {0, 5, 2},    {2, 5, 0}};
 
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
@@ -125,7 +126,7 @@ static void make_rows(tn_runtime *rt, cases_call *c) {
 }
 
 static void make_columns(tn_runtime *rt, cases_call *c) {
-  make_norm(rt, c, (const int64_t[]){20, 30, 40});
+  make_norm(rt, c, (const int64_t[]){20, 30, 400});
 }
 
 static void make_long(tn_runtime *rt, cases_call *c) {

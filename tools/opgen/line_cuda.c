@@ -36,16 +36,16 @@ static bool is_live(const line_plan *plan) {
 
 /* ------------------------------------------------------------------- struct */
 
-/* "read(0)", "r[1]", "count", or the element of another step's row. */
+/* "x(0)", "r[1]", "x.count()", or the element of another step's row. */
 static const char *write_read(const line_plan *plan, const tnm_expr *source) {
   const kernel_pass *pass = plan->pass;
-  if (source->kind == TNM_COUNT) return "count";
+  if (source->kind == TNM_COUNT) return "x.count()";
   if (source->kind == FORMULA_RESULT)
     return pass_format(pass, "r[%" PRIu32 "]", plan->place[source->index]);
   if (source->kind == FORMULA_ROW)
-    return pass_format(pass, "(*this)(%" PRIu32 ", read, r, count)",
+    return pass_format(pass, "(*this)(%" PRIu32 ", x, r)",
                        plan->place[source->index]);
-  return pass_format(pass, "read(%s)", line_write_source(plan, source));
+  return pass_format(pass, "x(%s)", line_write_source(plan, source));
 }
 
 static const char *call_arguments(const line_plan *plan,
@@ -61,7 +61,7 @@ static const char *call_arguments(const line_plan *plan,
 static void add_case(const line_plan *plan, uint32_t place, int class_bit) {
   const kernel_pass *pass = plan->pass;
   const line_step *step = &plan->steps[plan->order[place]];
-  c_add(pass->c, "case %" PRIu32 ":\n", place);
+  c_add(pass->c, "if (k == %" PRIu32 ") {\n", place);
   if (line_step_is_plain(plan, step))
     c_add(pass->c, "return %s;\n", write_read(plan, step->formula.expr));
   else
@@ -69,12 +69,7 @@ static void add_case(const line_plan *plan, uint32_t place, int class_bit) {
         pass->c,
         &(c_function){"return ", formula_name(pass, &step->use, class_bit),
                       call_arguments(plan, step), ";"});
-}
-
-/* The number of outputs of a call: backward the gradients of all inputs. */
-static uint32_t count_outputs(const kernel_pass *pass) {
-  const tn_op *op = pass->op->op;
-  return pass->pass == TN_PASS_BACKWARD ? op->n_inputs : op->n_outputs;
+  c_add(pass->c, "}\n");
 }
 
 static void add_head(const line_plan *plan, int class_bit) {
@@ -89,33 +84,30 @@ static void add_head(const line_plan *plan, int class_bit) {
         "enum { n_in = %" PRIu32 ", n_out = %" PRIu32 ", n_steps = %" PRIu32
         " };\n",
         name, is_live(plan) ? " : tn_cuda_lines_live" : "",
-        class_type(class_bit), plan->n_operands, count_outputs(pass),
+        class_type(class_bit), plan->n_operands, line_count_outputs(pass),
         plan->n_steps);
   c_add(pass->c, "enum { live_bytes = %s };\n", bytes);
   if (!has_params(plan)) {
     c_add(pass->c, "explicit %s(const void *) {}\n", name);
     return;
   }
+  c_add(pass->c, "%s p;\n", params);
   c_add(pass->c,
-        "%s p;\n"
-        "__host__ __device__ explicit %s(const void *params)\n"
-        ": p(*(const %s *)params) {}\n",
-        params, name, params);
+        "%sexplicit %s(const void *params) : p(*(const %s *)params) {}\n",
+        is_live(plan) ? "__host__ __device__ " : "", name, params);
 }
 
 static void add_struct(const line_plan *plan, int class_bit) {
   const kernel_pass *pass = plan->pass;
   const char *type = class_type(class_bit);
   add_head(plan, class_bit);
+  c_add(pass->c, "template <class Read>\n");
   c_add(pass->c,
-        "template <class Read>\n"
-        "__device__ %s operator()(int step, const Read &read, const %s *r,\n"
-        "%s count) const {\n"
-        "(void)read;\n(void)r;\n(void)count;\n"
-        "switch (step) {\n",
-        type, type, type);
+        "__device__ %s operator()(int k, const Read &x, const %s *r) const {\n"
+        "(void)x;\n(void)r;\n",
+        type, type);
   for (uint32_t i = 0; i < plan->n_steps; ++i) add_case(plan, i, class_bit);
-  c_add(pass->c, "default:\nreturn 0;\n}\n}\n};\n\n");
+  c_add(pass->c, "return 0;\n}\n};\n\n");
 }
 
 /* ------------------------------------------------------------------- tables */
@@ -125,22 +117,10 @@ static void add_step(const line_plan *plan, const line_step *step) {
                                       "MIN", "VALUE", "OUT"};
   const kernel_pass *pass = plan->pass;
   c_add(pass->c,
-        "{{},\n{},\n{},\n{},\n%" PRIu32 ",\nTN_LINES_%s,\n%" PRIu32
-        ",\n%d,\n%" PRIu32 ",\n0,\n{0}},\n",
+        "{\n{},\n{},\n{},\n{},\n{},\n{},\n%" PRIu32 ",\nTN_LINES_%s,\n%" PRIu32
+        ",\n%d,\n%" PRIu32 ",\n0,\n{0},\n},\n",
         step->needed, kinds[step->kind],
         step->kind < LINE_VALUE ? step->stage : 0, step->may_lack, step->out);
-}
-
-/* Adds a list of levels, or "{0}". */
-static void add_levels(const line_plan *plan, bool outputs) {
-  const kernel_pass *pass = plan->pass;
-  const uint32_t n = outputs ? count_outputs(pass) : plan->n_operands;
-  c_add(pass->c, "{");
-  for (uint32_t i = 0; i < n; ++i)
-    c_add(pass->c, "%s%s", i > 0 ? ", " : "",
-          line_level_name(outputs ? line_out_level(pass, i)
-                                  : line_plan_level(plan, plan->operands[i])));
-  c_add(pass->c, "%s},\n", n > 0 ? "" : "0");
 }
 
 static void add_line_map(const line_plan *plan) {
@@ -160,22 +140,21 @@ static void add_line_map(const line_plan *plan) {
     c_add(c, "%s%" PRIu32, i > 0 ? ", " : "",
           formula_input_index(pass, plan->operands[i]));
   c_add(c, "%s},\n", plan->n_operands > 0 ? "" : "0");
-  add_levels(plan, false);
-  add_levels(plan, true);
-  c_add(c, "%" PRIu32 ",\n%s};\n\n", pass->op->axes->loop,
+  c_add(c, "%s,\n%s,\n", line_write_levels(plan), line_write_out_levels(pass));
+  c_add(c, "%" PRIu32 ",\n%s,\n};\n\n", pass->op->axes->loop,
         least == 0 ? "TN_DTYPE_UNKNOWN" : class_dtype(least));
 }
 
 static void add_map(const line_plan *plan) {
   const kernel_pass *pass = plan->pass;
-  c_add(pass->c, "static const tn_cuda_lines_map %s_map = {\n{",
+  c_add(pass->c, "static const tn_cuda_lines_map %s_map = {\n{\n",
         pass_name(pass));
   for (const int *bit = formula_classes; *bit != 0; ++bit)
     if (plan->classes & *bit)
       c_add(pass->c, "tn_cuda_lines_launch<%s>,\n", struct_name(pass, *bit));
     else
       c_add(pass->c, "NULL,\n");
-  c_add(pass->c, "},\n&%s_lines};\n\n", pass_name(pass));
+  c_add(pass->c, "},\n&%s_lines,\n};\n\n", pass_name(pass));
 }
 
 /* ---------------------------------------------------------------- functions */

@@ -63,6 +63,11 @@ void line_add_comments(const kernel_pass *pass);
 const char *line_write_source(const line_plan *plan, const tnm_expr *source);
 /* "TN_LINES_FULL" */
 const char *line_level_name(int level);
+/* The number of outputs of a call: backward the gradients of all inputs. */
+uint32_t line_count_outputs(const kernel_pass *pass);
+/* "{TN_LINES_FULL, TN_LINES_LINE}": of the operands, and of the outputs. */
+const char *line_write_levels(const line_plan *plan);
+const char *line_write_out_levels(const kernel_pass *pass);
 /* Writes the statements that make `axes` of the parameters of a call. */
 void line_add_axes(const kernel_pass *pass);
 

@@ -38,26 +38,49 @@ void emit_line_functions(const kernel_pass *pass) {
 
 /* -------------------------------------------------------------------- loops */
 
-static const char *loop_name(const kernel_pass *pass, const line_step *step,
-                             int class_bit) {
-  return pass_format(pass, "%s_loop",
-                     formula_name(pass, &step->use, class_bit));
-}
+/* The loops of one step: over a part of one line, or over neighbouring lines at
+ * one place (tenon/kernel/line_columns.h). */
+typedef struct line_loop {
+  const line_plan *plan;
+  const line_step *step;
+  int class_bit;
+  bool columns;
+} line_loop;
 
 /* Whether a source has one element for each of the row. */
-static bool is_row(const line_plan *plan, const tnm_expr *source) {
-  return (line_plan_level(plan, source) & TNM_LEVEL_PLACE) != 0;
+static bool is_row(const line_loop *loop, const tnm_expr *source) {
+  const int level = line_plan_level(loop->plan, source);
+  return (level & (loop->columns ? TNM_LEVEL_LINE : TNM_LEVEL_PLACE)) != 0;
 }
 
-static void add_sources(const line_plan *plan, const line_step *step,
-                        int class_bit) {
-  const kernel_pass *pass = plan->pass;
-  const char *type = class_type(class_bit);
-  formula_copy_params(pass, &step->use);
-  for (size_t i = 0; i < step->use.n_tensors; ++i) {
-    const tnm_expr *source = step->use.tensors[i];
-    const char *name = formula_variable(pass, source);
-    if (is_row(plan, source))
+/* Whether both loops of a step read the same sources as rows, so that one loop
+ * serves for both. */
+static bool is_common(const line_loop *loop) {
+  line_loop rows = *loop, columns = *loop;
+  rows.columns = false;
+  columns.columns = true;
+  for (size_t i = 0; i < loop->step->use.n_tensors; ++i)
+    if (is_row(&rows, loop->step->use.tensors[i]) !=
+        is_row(&columns, loop->step->use.tensors[i]))
+      return false;
+  return true;
+}
+
+static const char *loop_name(const line_loop *loop) {
+  const kernel_pass *pass = loop->plan->pass;
+  return pass_format(pass, "%s_%s",
+                     formula_name(pass, &loop->step->use, loop->class_bit),
+                     loop->columns && !is_common(loop) ? "columns" : "loop");
+}
+
+static void add_sources(const line_loop *loop) {
+  const kernel_pass *pass = loop->plan->pass;
+  const formula_use *use = &loop->step->use;
+  const char *type = class_type(loop->class_bit);
+  formula_copy_params(pass, use);
+  for (size_t i = 0; i < use->n_tensors; ++i) {
+    const char *name = formula_variable(pass, use->tensors[i]);
+    if (is_row(loop, use->tensors[i]))
       c_add(pass->c, "const %s *%s = block->in[%zu];\n", type, name, i);
     else
       c_add(pass->c, "const %s %s = *(const %s *)block->in[%zu];\n", type, name,
@@ -68,29 +91,27 @@ static void add_sources(const line_plan *plan, const line_step *step,
 
 /* "&p, data[i], r0"; for sixteen elements "&p, tn_wide_load(data + i, n),
  * tn_wide_of(r0)". */
-static const char *call_arguments(const line_plan *plan, const line_step *step,
-                                  bool wide) {
-  const kernel_pass *pass = plan->pass;
-  const char *list = step->use.n_params > 0 ? "&p" : "";
-  for (size_t i = 0; i < step->use.n_tensors; ++i) {
-    const tnm_expr *source = step->use.tensors[i];
+static const char *call_arguments(const line_loop *loop, bool wide) {
+  const kernel_pass *pass = loop->plan->pass;
+  const formula_use *use = &loop->step->use;
+  const char *list = use->n_params > 0 ? "&p" : "";
+  for (size_t i = 0; i < use->n_tensors; ++i) {
     const char *form =
-        is_row(plan, source)
+        is_row(loop, use->tensors[i])
             ? (wide ? "%s%stn_wide_load(%s + i, n)" : "%s%s%s[i]")
             : (wide ? "%s%stn_wide_of(%s)" : "%s%s%s");
     list = pass_format(pass, form, list, list[0] != '\0' ? ", " : "",
-                       formula_variable(pass, source));
+                       formula_variable(pass, use->tensors[i]));
   }
   return list;
 }
 
-static void add_call(const line_plan *plan, const line_step *step,
-                     int class_bit, bool wide) {
-  kernel_pass own = *plan->pass;
+static void add_call(const line_loop *loop, bool wide) {
+  kernel_pass own = *loop->plan->pass;
   own.form = wide ? FORM_WIDE : FORM_OWN;
   c_add(own.c, "%s = %s(%s);\n", wide ? "const tn_wide made" : "part[i]",
-        formula_name(&own, &step->use, class_bit),
-        call_arguments(plan, step, wide));
+        formula_name(&own, &loop->step->use, loop->class_bit),
+        call_arguments(loop, wide));
 }
 
 static void open_loop(const kernel_pass *pass, const char *kind,
@@ -101,38 +122,50 @@ static void open_loop(const kernel_pass *pass, const char *kind,
                     "const tn_kernel_block *block, const void *params", " {"});
 }
 
-/* Adds the loop by sixteen elements, and its function. */
-static void add_wide_loop(const line_plan *plan, const line_step *step,
-                          int class_bit) {
-  kernel_pass wide = *plan->pass;
+/* Adds the loop by sixteen elements, and its function unless an earlier loop
+ * has it. */
+static void add_wide_loop(const line_loop *loop) {
+  kernel_pass wide = *loop->plan->pass;
   wide.form = FORM_WIDE;
   c_add(wide.c, "#if TN_KERNEL_HAS_WIDE\n");
-  formula_function(&wide, &step->use, class_bit);
-  open_loop(
-      &wide, "TN_WIDE_FN void ",
-      pass_format(&wide, "%s_wide", loop_name(plan->pass, step, class_bit)));
-  add_sources(plan, step, class_bit);
+  if (!loop->columns)
+    formula_function(&wide, &loop->step->use, loop->class_bit);
+  open_loop(&wide, "TN_WIDE_FN void ",
+            pass_format(&wide, "%s_wide", loop_name(loop)));
+  add_sources(loop);
   c_add(wide.c,
         "for (int64_t i = 0, n = block->n; n > 0; i += 16, n -= 16) {\n");
-  add_call(plan, step, class_bit, true);
+  add_call(loop, true);
   c_add(wide.c, "tn_wide_store(part + i, n, made);\n}\n}\n#endif\n");
 }
 
-static void add_loop(const line_plan *plan, const line_step *step,
-                     int class_bit) {
-  const kernel_pass *pass = plan->pass;
-  const char *name = loop_name(pass, step, class_bit);
-  const bool wide =
-      step->kind != LINE_VALUE && formula_is_wide(&step->use, class_bit);
+static void add_loop(const line_loop *loop) {
+  const kernel_pass *pass = loop->plan->pass;
+  const char *name = loop_name(loop);
+  const bool wide = loop->step->kind != LINE_VALUE &&
+                    formula_is_wide(&loop->step->use, loop->class_bit);
   open_loop(pass, "TN_KERNEL_BODY void ", name);
-  add_sources(plan, step, class_bit);
+  add_sources(loop);
   c_add(pass->c,
         "TN_KERNEL_INDEPENDENT\n"
         "for (int64_t i = 0, n = block->n; i < n; ++i) ");
-  add_call(plan, step, class_bit, false);
+  add_call(loop, false);
   c_add(pass->c, "}\n");
-  if (wide) add_wide_loop(plan, step, class_bit);
+  if (wide) add_wide_loop(loop);
   c_add(pass->c, "TN_KERNEL_LEVELS%s(%s)\n\n", wide ? "_WIDE" : "", name);
+}
+
+/* Whether steps have loops over neighbouring lines in a class. */
+static bool has_columns(int class_bit) {
+  return (class_bit & TNM_CLASS_FLOATS) != 0;
+}
+
+static void add_loops(const line_plan *plan, const line_step *step,
+                      int class_bit) {
+  line_loop loop = {plan, step, class_bit, false};
+  add_loop(&loop);
+  loop.columns = true;
+  if (has_columns(class_bit) && !is_common(&loop)) add_loop(&loop);
 }
 
 /* ------------------------------------------------------------------- tables */
@@ -155,6 +188,18 @@ const char *line_write_source(const line_plan *plan, const tnm_expr *source) {
   return pass_format(pass, "%" PRIu32, i);
 }
 
+static void add_bodies(const line_plan *plan, const line_step *step,
+                       int class_bit) {
+  const kernel_pass *pass = plan->pass;
+  line_loop loop = {plan, step, class_bit, false};
+  c_add(pass->c, ".%s = TN_KERNEL_BODIES(%s),\n", tnm_class_name(class_bit),
+        loop_name(&loop));
+  loop.columns = true;
+  if (has_columns(class_bit))
+    c_add(pass->c, ".columns_%s = TN_KERNEL_BODIES(%s),\n",
+          tnm_class_name(class_bit), loop_name(&loop));
+}
+
 static void add_step(const line_plan *plan, const line_step *step) {
   static const char *const kinds[] = {"SUM", "MEAN",  "MAX",
                                       "MIN", "VALUE", "OUT"};
@@ -163,8 +208,7 @@ static void add_step(const line_plan *plan, const line_step *step) {
   c_add(c, "{\n");
   for (const int *bit = formula_classes; *bit != 0; ++bit)
     if ((plan->classes & *bit) && !line_step_is_plain(plan, step))
-      c_add(c, ".%s = TN_KERNEL_BODIES(%s),\n", tnm_class_name(*bit),
-            loop_name(pass, step, *bit));
+      add_bodies(plan, step, *bit);
   c_add(c, ".needed = %" PRIu32 ",\n.kind = TN_LINES_%s,\n", step->needed,
         kinds[step->kind]);
   if (step->kind < LINE_VALUE) c_add(c, ".stage = %" PRIu32 ",\n", step->stage);
@@ -186,17 +230,40 @@ const char *line_level_name(int level) {
   return names[level];
 }
 
-/* Adds the levels of the outputs of a call: backward the gradients of all
- * inputs. */
-static void add_out_levels(const kernel_pass *pass) {
+uint32_t line_count_outputs(const kernel_pass *pass) {
   const tn_op *op = pass->op->op;
-  const uint32_t n =
-      pass->pass == TN_PASS_BACKWARD ? op->n_inputs : op->n_outputs;
-  c_add(pass->c, ".out_levels = {");
-  for (uint32_t i = 0; i < n; ++i)
-    c_add(pass->c, "%s%s", i > 0 ? ", " : "",
-          line_level_name(line_out_level(pass, i)));
-  c_add(pass->c, "},\n");
+  return pass->pass == TN_PASS_BACKWARD ? op->n_inputs : op->n_outputs;
+}
+
+enum { LONGEST_LIST = 56 }; /* columns of a list that fits on a line */
+
+/* "{TN_LINES_FULL, TN_LINES_LINE}"; with numbers if that is too long. */
+static const char *write_levels(const kernel_pass *pass, const uint8_t *levels,
+                                uint32_t n) {
+  const char *words = "", *numbers = "";
+  for (uint32_t i = 0; i < n; ++i) {
+    const char *end = i > 0 ? ", " : "";
+    words = pass_format(pass, "%s%s%s", words, end, line_level_name(levels[i]));
+    numbers = pass_format(pass, "%s%s%u", numbers, end, levels[i]);
+  }
+  if (n == 0) return "{0}";
+  return pass_format(pass, "{%s}",
+                     strlen(words) <= LONGEST_LIST ? words : numbers);
+}
+
+const char *line_write_levels(const line_plan *plan) {
+  uint8_t levels[LINE_MAX_SOURCES];
+  for (uint32_t i = 0; i < plan->n_operands; ++i)
+    levels[i] = (uint8_t)line_plan_level(plan, plan->operands[i]);
+  return write_levels(plan->pass, levels, plan->n_operands);
+}
+
+const char *line_write_out_levels(const kernel_pass *pass) {
+  uint8_t levels[LINE_MAX_SOURCES] = {0};
+  const uint32_t n = line_count_outputs(pass);
+  for (uint32_t i = 0; i < n && i < LINE_MAX_SOURCES; ++i)
+    levels[i] = (uint8_t)line_out_level(pass, i);
+  return write_levels(pass, levels, n);
 }
 
 static void add_map(const line_plan *plan) {
@@ -214,13 +281,9 @@ static void add_map(const line_plan *plan) {
     for (uint32_t i = 0; i < plan->n_operands; ++i)
       c_add(c, "%s%" PRIu32, i > 0 ? ", " : "",
             formula_input_index(pass, plan->operands[i]));
-    c_add(c, "},\n.levels = {");
-    for (uint32_t i = 0; i < plan->n_operands; ++i)
-      c_add(c, "%s%s", i > 0 ? ", " : "",
-            line_level_name(line_plan_level(plan, plan->operands[i])));
-    c_add(c, "},\n");
+    c_add(c, "},\n.levels = %s,\n", line_write_levels(plan));
   }
-  add_out_levels(pass);
+  c_add(c, ".out_levels = %s,\n", line_write_out_levels(pass));
   c_add(c, ".loop = %" PRIu32 ",\n", pass->op->axes->loop);
   formula_use all;
   if (!formula_use_all(pass, &all)) return;
@@ -273,7 +336,7 @@ void emit_line_kernel(const kernel_pass *pass) {
     const line_step *step = &plan->steps[plan->order[i]];
     if (line_step_is_plain(plan, step)) continue;
     for (const int *bit = formula_classes; *bit != 0; ++bit)
-      if (plan->classes & *bit) add_loop(plan, step, *bit);
+      if (plan->classes & *bit) add_loops(plan, step, *bit);
   }
   add_map(plan);
   add_functions(pass);

@@ -356,19 +356,23 @@ static inline void tn_lines_write(tn_lines_state *s, uint32_t first) {
 
 /* -------------------------------------------------------------------- lines */
 
-/* Moves to a line: finds its first element in every tensor. */
-static inline void tn_lines_set_line(tn_lines_state *s, int64_t line) {
-  const tn_lines_work *w = s->w;
-  memset(s->in, 0, sizeof s->in);
-  memset(s->out, 0, sizeof s->out);
+/* Finds the first element of a line in every tensor. */
+static inline void tn_lines_find_line(const tn_lines_work *w, int64_t line,
+                                      int64_t *in, int64_t *out) {
+  for (uint32_t k = 0; k < w->map->n_operands; ++k) in[k] = 0;
+  for (uint32_t o = 0; o < w->call->n_out; ++o) out[o] = 0;
   for (int32_t d = w->n_kept - 1; d >= 0; --d) {
     const int64_t place = d == 0 ? line : line % w->kept[d];
     for (uint32_t k = 0; k < w->map->n_operands; ++k)
-      s->in[k] += place * w->in[k].kept[d];
+      in[k] += place * w->in[k].kept[d];
     for (uint32_t o = 0; o < w->call->n_out; ++o)
-      s->out[o] += place * w->out[o].kept[d];
-    line /= w->kept[d];
+      out[o] += place * w->out[o].kept[d];
+    if (d > 0) line /= w->kept[d];
   }
+}
+
+static inline void tn_lines_set_line(tn_lines_state *s, int64_t line) {
+  tn_lines_find_line(s->w, line, s->in, s->out);
   s->read = s->copied = s->computed = 0;
   s->at = s->n = -1;
 }
@@ -389,101 +393,6 @@ static inline void tn_lines_run_line(tn_lines_state *s, int64_t line) {
     k = end;
   }
   tn_lines_write(s, k);
-}
-
-/* Computes the lines of groups [begin, end); a tn_loop_body. [worker] */
-TN_KERNEL_ONCE int32_t tn_lines_run_groups(void *arg, int64_t begin,
-                                           int64_t end) {
-  const tn_lines_work *w = (const tn_lines_work *)arg;
-  TN_KERNEL_LINED char scratch[TN_LINES_SCRATCH];
-  tn_lines_state s;
-  memset(&s, 0, sizeof s);
-  s.w = w;
-  s.scratch = scratch;
-  tn_lines_set_value(&s.count, w->mode.compute, (double)w->length, w->length);
-  for (s.group = begin; s.group < end; ++s.group) {
-    const int64_t first = s.group * w->each;
-    const int64_t last =
-        w->lines - first < w->each ? w->lines : first + w->each;
-    if (w->n_places > 0)
-      memset(w->sums + s.group * w->n_places * w->length, 0,
-             (size_t)(w->n_places * w->length) * sizeof *w->sums);
-    for (int64_t line = first; line < last; ++line) tn_lines_run_line(&s, line);
-  }
-  return TN_OK;
-}
-
-/* ----------------------------------------------------------- sums over lines
- */
-
-/* The sums of all groups for places [at, at + n), in the order of the groups.
- */
-static inline void tn_lines_add_groups(const tn_lines_work *w, uint32_t out,
-                                       int64_t at, int64_t n, double *to) {
-  memset(to, 0, (size_t)n * sizeof *to);
-  for (int64_t g = 0; g < w->groups; ++g) {
-    const double *sums = tn_lines_sums_of(w, g, out) + at;
-    for (int64_t i = 0; i < n; ++i) to[i] += sums[i];
-  }
-}
-
-/* Writes an output of level PLACE. */
-static inline void tn_lines_write_places(const tn_lines_work *w, uint32_t out) {
-  double sums[256], old[256];
-  tn_kernel_mode wide;
-  wide.compute = TN_F64;
-  wide.level = w->mode.level;
-  for (int64_t at = 0; at < w->length;) {
-    const int64_t left = w->length - at;
-    const tn_kernel_line line =
-        tn_lines_find_run(w, &w->out[out], 0, at, left < 256 ? left : 256);
-    tn_lines_add_groups(w, out, at, line.n, sums);
-    if (w->call->req[out] == TN_REQ_ADD) {
-      tn_kernel_load(old, &wide, &line);
-      tn_kernel_add_dense(sums, old, &wide, line.n);
-    }
-    tn_kernel_store(&line, &wide, sums);
-    at += line.n;
-  }
-}
-
-/* ---------------------------------------------------------------- the kernel
- */
-
-/* Bytes of the sums of all groups. */
-static inline int64_t tn_lines_count_sum_bytes(const tn_lines_work *w) {
-  return w->groups * w->n_places * w->length * (int64_t)sizeof(double);
-}
-
-/* The `prepare` of a kernel over lines: its workspace has the sums over lines.
- * [any] */
-static inline int32_t tn_lines_prepare(const tn_frame *call, tn_plan *plan,
-                                       const tn_lines_map *map,
-                                       const tn_lines_axes *axes) {
-  tn_lines_work w;
-  const int32_t code = tn_lines_begin(&w, call, map, axes);
-  if (code != TN_OK) return code;
-  if (tn_lines_count_sum_bytes(&w) == 0) return TN_OK;
-  plan->n_ws = 1;
-  plan->ws[0].bytes = (uint64_t)tn_lines_count_sum_bytes(&w);
-  return TN_OK;
-}
-
-/* Computes every requested output. TN_OK, or a code with TN_FAIL. [worker] */
-static inline int32_t tn_lines_run(const tn_frame *call,
-                                   const tn_lines_map *map,
-                                   const tn_lines_axes *axes) {
-  tn_lines_work w;
-  int32_t code = tn_lines_begin(&w, call, map, axes);
-  if (code == TN_OK) code = tn_lines_check_length(&w);
-  if (code != TN_OK || w.requested == 0) return code;
-  w.sums = tn_lines_count_sum_bytes(&w) > 0 ? (double *)call->ws[0] : NULL;
-  if (w.groups > 0)
-    code = call->host->parallel_for(call, w.groups, 1, tn_lines_run_groups, &w);
-  for (uint32_t o = 0; o < call->n_out && code == TN_OK; ++o)
-    if (map->out_levels[o] == TN_LINES_PLACE && (w.requested >> o & 1))
-      tn_lines_write_places(&w, o);
-  return code;
 }
 
 #ifdef __cplusplus

@@ -98,6 +98,27 @@ typedef struct tn_lines_total {
     for (int64_t i = 0, n = block->n; i < n; ++i) sums[i] += (double)x[i];     \
   }
 
+/* The larger of each of n elements and its total, or the smaller one. */
+#define TN_LINES_CHOOSE_EACH(name, real_type, before)                          \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    const real_type *x = (const real_type *)block->in[0];                      \
+    double *best = (double *)block->out;                                       \
+    (void)params;                                                              \
+    TN_KERNEL_INDEPENDENT                                                      \
+    for (int64_t i = 0, n = block->n; i < n; ++i) {                            \
+      const double v = (double)x[i];                                           \
+      best[i] = (v before best[i]) | (v != v) ? v : best[i];                   \
+    }                                                                          \
+  }
+
+TN_LINES_CHOOSE_EACH(tn_lines_most_f32, float, >)
+TN_KERNEL_LEVELS(tn_lines_most_f32)
+TN_LINES_CHOOSE_EACH(tn_lines_most_f64, double, >)
+TN_KERNEL_LEVELS(tn_lines_most_f64)
+TN_LINES_CHOOSE_EACH(tn_lines_least_f32, float, <)
+TN_KERNEL_LEVELS(tn_lines_least_f32)
+TN_LINES_CHOOSE_EACH(tn_lines_least_f64, double, <)
+TN_KERNEL_LEVELS(tn_lines_least_f64)
 TN_LINES_ADD_REALS(tn_lines_add_f32, float)
 TN_KERNEL_LEVELS(tn_lines_add_f32)
 TN_LINES_ADD_REALS(tn_lines_add_f64, double)

@@ -33,8 +33,11 @@ enum {                        /* sources of a step, in tn_lines_step.in */
 
 enum {
   TN_LINES_MAX_STEPS = 48,
-  TN_LINES_ROW = 4096,     /* most elements of a row */
-  TN_LINES_PART = 1024,    /* elements of a row of a longer line */
+  TN_LINES_ROW = 4096,  /* most elements of a row */
+  TN_LINES_PART = 1024, /* elements of a row of a longer line */
+  TN_LINES_WIDTH = 256, /* most neighbouring lines that are computed together */
+  TN_LINES_LEAST_WIDTH = 64, /* fewest of them */
+  TN_LINES_SHORT = 32, /* elements of a line that is computed so in any order */
   TN_LINES_GROUPS = 32,    /* most groups of lines with sums of their own */
   TN_LINES_SCRATCH = 65536 /* bytes of all rows of a thread */
 };
@@ -42,7 +45,8 @@ enum {
 /* One step. Steps follow those that they read; reductions of one stage are
  * adjacent. */
 typedef struct tn_lines_step {
-  tn_kernel_bodies f32, f64, i32, i64; /* all empty: in[0] is the row */
+  tn_kernel_bodies f32, f64, i32, i64;       /* all empty: in[0] is the row */
+  tn_kernel_bodies columns_f32, columns_f64; /* line_columns.h */
   uint32_t needed; /* bit o: output o of the call needs this step */
   uint8_t kind;
   uint8_t stage;    /* of a reduction */
@@ -86,7 +90,8 @@ typedef struct tn_lines_work {
   tn_kernel_mode mode;
   int64_t bytes; /* of an element of the type to compute in */
   int64_t lines, length;
-  int64_t room; /* elements of a row */
+  int64_t room;  /* elements of a row */
+  int64_t width; /* lines that are computed together; 0: one after the other */
   int32_t n_kept, n_reduced;
   int64_t kept[TN_MAX_NDIM], reduced[TN_MAX_NDIM]; /* lengths, at least one */
   tn_lines_part in[TN_KERNEL_MAX_IN];
@@ -241,14 +246,43 @@ static inline int32_t tn_lines_find_loop(tn_lines_work *w,
   return TN_OK;
 }
 
+/* Whether neighbouring lines are to be computed together: there are enough of
+ * them, and the elements of a line are few or are apart in a tensor of the
+ * loop, while those of its neighbours are not. */
+static inline int tn_lines_has_columns(const tn_lines_work *w) {
+  const int32_t kept = w->n_kept - 1, reduced = w->n_reduced - 1;
+  const tn_dtype type = w->mode.compute;
+  if ((type != TN_F32 && type != TN_F64) || w->length < 2 ||
+      w->kept[kept] < TN_LINES_LEAST_WIDTH)
+    return 0;
+  if (w->length <= TN_LINES_SHORT) return 1;
+  for (uint32_t k = 0; k < w->map->n_operands + w->call->n_out; ++k) {
+    const uint32_t n = w->map->n_operands;
+    const tn_lines_part *part = k < n ? &w->in[k] : &w->out[k - n];
+    if (part->level == TN_LINES_FULL)
+      return part->reduced[reduced] != 1 && part->kept[kept] == 1;
+  }
+  return 0;
+}
+
+/* Whether rows of an operand have to be copied. */
+static inline int tn_lines_needs_copy(const tn_lines_work *w,
+                                      const tn_lines_part *part,
+                                      int has_columns) {
+  if (!has_columns) return !part->is_direct && part->level > TN_LINES_LINE;
+  return part->level != TN_LINES_PLACE &&
+         (part->dtype != w->mode.compute || part->kept[w->n_kept - 1] != 1);
+}
+
 /* Divides the scratch memory into rows: one for each operand that has to be
  * copied, one for each computed row, and two for an output. */
 static inline void tn_lines_divide_scratch(tn_lines_work *w) {
+  const int has_columns = tn_lines_has_columns(w);
   w->n_rows = 2; /* the row of an output, and its old elements */
   for (uint32_t k = 0; k < w->map->n_operands; ++k) {
     tn_lines_part *part = &w->in[k];
     part->is_direct = tn_lines_is_direct(w, part);
-    if (!part->is_direct && part->level > TN_LINES_LINE)
+    if (tn_lines_needs_copy(w, part, has_columns))
       part->row = (uint8_t)w->n_rows++;
   }
   for (uint32_t o = 0; o < w->call->n_out; ++o)
@@ -263,6 +297,17 @@ static inline void tn_lines_divide_scratch(tn_lines_work *w) {
   if (w->length > w->room && w->room > TN_LINES_PART) w->room = TN_LINES_PART;
 }
 
+/* Decides how many neighbouring lines are computed together: as many as the
+ * scratch memory has rows, results and totals for. */
+static inline void tn_lines_find_width(tn_lines_work *w) {
+  const int64_t rows = w->n_rows + w->map->n_steps;
+  const int64_t each =
+      rows * w->bytes + w->map->n_steps * (int64_t)sizeof(double);
+  if (!tn_lines_has_columns(w)) return;
+  w->width = TN_LINES_SCRATCH / each / 16 * 16;
+  if (w->width > TN_LINES_WIDTH) w->width = TN_LINES_WIDTH;
+}
+
 /* Divides the lines into groups, by the shape alone. */
 static inline void tn_lines_divide_lines(tn_lines_work *w) {
   const int64_t least = w->length == 0 ? 1 : TN_KERNEL_GRAIN / w->length;
@@ -271,6 +316,7 @@ static inline void tn_lines_divide_lines(tn_lines_work *w) {
       ++w->n_places;
   w->each = (w->lines + TN_LINES_GROUPS - 1) / TN_LINES_GROUPS;
   if (w->each < least) w->each = least;
+  if (w->width > 0) w->each = (w->each + w->width - 1) / w->width * w->width;
   if (w->each < 1) w->each = 1;
   w->groups = (w->lines + w->each - 1) / w->each;
 }
@@ -294,6 +340,7 @@ static inline int32_t tn_lines_begin(tn_lines_work *w, const tn_frame *call,
   const int32_t code = tn_lines_find_loop(w, axes);
   if (code != TN_OK) return code;
   tn_lines_divide_scratch(w);
+  tn_lines_find_width(w);
   tn_lines_divide_lines(w);
   return TN_OK;
 }

@@ -2,14 +2,14 @@
  * lines.cuh: kernels on CUDA devices for formulas with reductions, like lines.h
  * on the CPU. For CUDA C++ only; nothing here is part of the ABI.
  *
- * opgen writes a struct for each type to compute in. Its operator() computes one
- * element of a step from elements of the operands, which `read` reads, and from
- * the results of earlier steps. A block of threads computes one line at a time.
- * It adds in f64, in an order that depends on the length alone.
+ * opgen writes a struct for each type to compute in. Its operator() computes
+ * one element of a step from elements of the operands, which `x` reads, and
+ * from the results `r` of earlier steps. A block of threads computes one line
+ * at a time. It adds in f64, in an order that depends on the length alone.
  *
- * Outputs with one element for each place need sums over lines. Then the call is
- * four launches: reductions, sums of groups of lines, sums of the groups, and
- * outputs of the loop, which may have the memory of an operand.
+ * Outputs with one element for each place need sums over lines. Then the call
+ * is four launches: reductions, sums of groups of lines, sums of the groups,
+ * and outputs of the loop, which may have the memory of an operand.
  */
 #ifndef TENON_KERNEL_LINES_CUH_
 #define TENON_KERNEL_LINES_CUH_
@@ -20,8 +20,8 @@
 enum {
   TN_CUDA_LINE_GROUPS = 256, /* most groups of lines with sums of their own */
   /* Parts of the work of tn_cuda_line_loop: */
-  TN_CUDA_LINES_LOAD = 1,  /* results are read, not computed */
-  TN_CUDA_LINES_STORE = 2, /* results are written */
+  TN_CUDA_LINES_LOAD = 1,   /* results are read, not computed */
+  TN_CUDA_LINES_STORE = 2,  /* results are written */
   TN_CUDA_LINES_VALUES = 4, /* outputs of a line */
   TN_CUDA_LINES_ROWS = 8    /* outputs of the loop */
 };
@@ -97,8 +97,7 @@ struct tn_cuda_line {
     for (int k = 0; k < shape::n; ++k) base[k] = 0;
     for (int d = v.n_kept - 1; d >= 0; --d) {
       const int64_t place = d == 0 ? line : line % v.kept[d];
-      for (int k = 0; k < shape::n; ++k)
-        base[k] += place * v.kept_stride[k][d];
+      for (int k = 0; k < shape::n; ++k) base[k] += place * v.kept_stride[k][d];
       line /= v.kept[d];
     }
   }
@@ -112,6 +111,10 @@ struct tn_cuda_line {
     return at + left * v.reduced_stride[k][0];
   }
 
+  __device__ C count() const {
+    return (C)v.length;
+  }
+
   __device__ C operator()(int operand) const {
     return tn_cuda_read<C>(a.at[operand], find(operand));
   }
@@ -121,16 +124,28 @@ struct tn_cuda_line {
 template <class C>
 struct tn_cuda_line_sum {
   typedef int64_t type;
-  static __device__ type most() { return INT64_MAX; }
-  static __device__ type least() { return INT64_MIN; }
-  static __device__ type mean(type all, int64_t) { return all; }
+  static __device__ type most() {
+    return INT64_MAX;
+  }
+  static __device__ type least() {
+    return INT64_MIN;
+  }
+  static __device__ type mean(type all, int64_t) {
+    return all;
+  }
 };
 
 struct tn_cuda_line_real_sum {
   typedef double type;
-  static __device__ type most() { return (double)INFINITY; }
-  static __device__ type least() { return -(double)INFINITY; }
-  static __device__ type mean(type all, int64_t n) { return all / (double)n; }
+  static __device__ type most() {
+    return (double)INFINITY;
+  }
+  static __device__ type least() {
+    return -(double)INFINITY;
+  }
+  static __device__ type mean(type all, int64_t n) {
+    return all / (double)n;
+  }
 };
 
 template <>
@@ -148,12 +163,11 @@ __device__ typename Steps::type tn_cuda_reduce_line(
   typedef tn_cuda_line_sum<C> sum;
   typedef typename sum::type S;
   const int kind = x.v.kind[k];
-  const C count = (C)x.v.length;
   S all = kind == TN_LINES_MAX   ? sum::least()
           : kind == TN_LINES_MIN ? sum::most()
                                  : (S)0;
   for (x.i = threadIdx.x; x.i < x.v.length; x.i += TN_CUDA_THREADS) {
-    const S value = (S)steps(k, x, r, count);
+    const S value = (S)steps(k, x, r);
     if (kind == TN_LINES_MAX)
       all = tn_cuda_largest()(all, value);
     else if (kind == TN_LINES_MIN)
@@ -175,24 +189,22 @@ template <class Steps>
 __device__ void tn_cuda_write_line(const Steps &steps, int k,
                                    tn_cuda_line<Steps> &x,
                                    const typename Steps::type *r) {
-  typedef typename Steps::type C;
   const int to = tn_cuda_lines_shape<Steps>::n_in + x.v.out[k];
-  const C count = (C)x.v.length;
   x.i = 0;
   if (x.v.level[k] == TN_LINES_LINE) {
     if ((x.v.part & TN_CUDA_LINES_VALUES) && threadIdx.x == 0)
-      tn_cuda_write(x.a.at[to], x.base[to], steps(k, x, r, count));
+      tn_cuda_write(x.a.at[to], x.base[to], steps(k, x, r));
     return;
   }
   if (x.v.level[k] != TN_LINES_FULL || !(x.v.part & TN_CUDA_LINES_ROWS)) return;
   for (x.i = threadIdx.x; x.i < x.v.length; x.i += TN_CUDA_THREADS)
-    tn_cuda_write(x.a.at[to], x.find(to), steps(k, x, r, count));
+    tn_cuda_write(x.a.at[to], x.find(to), steps(k, x, r));
 }
 
 template <class Steps>
-__global__ void __launch_bounds__(TN_CUDA_THREADS) tn_cuda_line_loop(
-    tn_cuda_arrays<tn_cuda_lines_shape<Steps>::n_arrays> a,
-    tn_cuda_lines_extent<Steps> v) {
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    tn_cuda_line_loop(tn_cuda_arrays<tn_cuda_lines_shape<Steps>::n_arrays> a,
+                      tn_cuda_lines_extent<Steps> v) {
   typedef typename Steps::type C;
   typedef tn_cuda_lines_shape<Steps> shape;
   __shared__ typename tn_cuda_line_sum<C>::type part[TN_CUDA_THREADS];
@@ -212,7 +224,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS) tn_cuda_line_loop(
       if (v.part & TN_CUDA_LINES_LOAD)
         r[k] = results[line * Steps::n_steps + k];
       else if (v.kind[k] == TN_LINES_VALUE)
-        r[k] = steps(k, x, r, (C)v.length);
+        r[k] = steps(k, x, r);
       else
         r[k] = tn_cuda_reduce_line(steps, k, x, r, part);
       if ((v.part & TN_CUDA_LINES_STORE) && threadIdx.x == 0)
@@ -224,9 +236,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS) tn_cuda_line_loop(
 /* The sums of outputs of level PLACE over the lines of a group: a thread for
  * each place of each group. */
 template <class Steps>
-__global__ void __launch_bounds__(TN_CUDA_THREADS) tn_cuda_line_places(
-    tn_cuda_arrays<tn_cuda_lines_shape<Steps>::n_arrays> a,
-    tn_cuda_lines_extent<Steps> v) {
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    tn_cuda_line_places(tn_cuda_arrays<tn_cuda_lines_shape<Steps>::n_arrays> a,
+                        tn_cuda_lines_extent<Steps> v) {
   typedef typename Steps::type C;
   typedef tn_cuda_lines_shape<Steps> shape;
   const C *results = (const C *)a.at[shape::RESULTS].data;
@@ -249,8 +261,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS) tn_cuda_line_places(
       for (int64_t line = group * v.each; line < v.lines && line < end;
            ++line) {
         x.move(line);
-        all += (double)steps(k, x, results + line * Steps::n_steps,
-                             (C)v.length);
+        all += (double)steps(k, x, results + line * Steps::n_steps);
       }
       sums[(group * v.n_places + which++) * v.length + x.i] = all;
     }
@@ -259,9 +270,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS) tn_cuda_line_places(
 
 /* The sums of all groups, in their order: a thread for each place. */
 template <class Steps>
-__global__ void __launch_bounds__(TN_CUDA_THREADS) tn_cuda_line_groups(
-    tn_cuda_arrays<tn_cuda_lines_shape<Steps>::n_arrays> a,
-    tn_cuda_lines_extent<Steps> v) {
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    tn_cuda_line_groups(tn_cuda_arrays<tn_cuda_lines_shape<Steps>::n_arrays> a,
+                        tn_cuda_lines_extent<Steps> v) {
   typedef tn_cuda_lines_shape<Steps> shape;
   const double *sums = (const double *)a.at[shape::SUMS].data;
   tn_cuda_line<Steps> x(a, v);
@@ -301,8 +312,8 @@ static inline tn_cuda_lines_room tn_cuda_lines_find_room(
   room.groups = (w->lines + room.each - 1) / room.each;
   room.results =
       w->n_places > 0 ? w->lines * (int64_t)w->map->n_steps * w->bytes : 0;
-  room.sums = room.groups * (int64_t)w->n_places * w->length *
-              (int64_t)sizeof(double);
+  room.sums =
+      room.groups * (int64_t)w->n_places * w->length * (int64_t)sizeof(double);
   return room;
 }
 
@@ -357,8 +368,7 @@ static tn_cuda_lines_extent<Steps> tn_cuda_lines_describe(
   v.n_reduced = w->n_reduced;
   for (int d = 0; d < v.n_kept; ++d) v.kept[d] = w->kept[d];
   for (int d = 0; d < v.n_reduced; ++d) v.reduced[d] = w->reduced[d];
-  for (int k = 0; k < Steps::n_in; ++k)
-    tn_cuda_lines_add(w, &w->in[k], k, &v);
+  for (int k = 0; k < Steps::n_in; ++k) tn_cuda_lines_add(w, &w->in[k], k, &v);
   for (int o = 0; o < Steps::n_out; ++o)
     tn_cuda_lines_add(w, &w->out[o], Steps::n_in + o, &v);
   tn_cuda_lines_describe_steps(w, &v);
@@ -393,8 +403,8 @@ static int32_t tn_cuda_lines_add_up(
     tn_cuda_lines_extent<Steps> *v) {
   const tn_frame *call = w->call;
   v->part = TN_CUDA_LINES_STORE | TN_CUDA_LINES_VALUES;
-  int32_t code = tn_cuda_start(call, tn_cuda_line_loop<Steps>, w->lines, stream,
-                               a, *v);
+  int32_t code =
+      tn_cuda_start(call, tn_cuda_line_loop<Steps>, w->lines, stream, a, *v);
   if (code == TN_OK)
     code = tn_cuda_start_each(call, tn_cuda_line_places<Steps>,
                               v->groups * v->length, stream, a, *v);
@@ -421,8 +431,7 @@ static int32_t tn_cuda_lines_launch(const tn_lines_work *w) {
     auto v = tn_cuda_lines_describe<Steps>(w, &room);
     int32_t code = TN_OK;
     v.part = TN_CUDA_LINES_VALUES | TN_CUDA_LINES_ROWS;
-    if (w->n_places > 0)
-      code = tn_cuda_lines_add_up<Steps>(w, stream, a, &v);
+    if (w->n_places > 0) code = tn_cuda_lines_add_up<Steps>(w, stream, a, &v);
     if (code != TN_OK) return code;
     return tn_cuda_start(call, tn_cuda_line_loop<Steps>, w->lines, stream, a,
                          v);
