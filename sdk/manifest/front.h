@@ -412,6 +412,9 @@ void tnm_lower_levels(tnm_lower *lower);
 /* Checks that opgen can generate kernels for the formulas of an operator with
  * axes; `at` is the key of the formulas. Returns false after a message. */
 bool tnm_check_lines(tnm_lower *lower, const tnm_tree *at);
+/* Tests whether NAME_grad can be an operator with axes: no gradient is a sum
+ * over lines, and the formulas of the gradients are within the limits. */
+bool tnm_has_line_gradient(const tnm_operator *op);
 /* Adds the flags of a kernel over lines, and TN_WRITES_INPLACE if one output
  * alone has an element for each of the loop, and may have the memory of an
  * input. */

@@ -239,6 +239,19 @@ static bool check_formulas(tnm_lower *lower, const tnm_tree *at) {
   return true;
 }
 
+bool tnm_has_line_gradient(const tnm_operator *op) {
+  const tnm_expr *seen[MAX_REDUCTIONS + 1];
+  size_t n = 0;
+  if (3 * op->op->n_inputs + 2 * op->op->n_outputs > MAX_OPERANDS) return false;
+  for (uint32_t i = 0; i < op->op->n_inputs; ++i)
+    if (op->axes->levels.inputs[i] == TNM_LEVEL_PLACE) return false;
+  for (size_t i = 0; i < op->n_backward; ++i) {
+    if (tnm_expr_stages(op->backward[i].expr) > MAX_STAGES) return false;
+    count_reductions(op->backward[i].expr, seen, &n);
+  }
+  return n <= MAX_REDUCTIONS;
+}
+
 bool tnm_check_lines(tnm_lower *lower, const tnm_tree *at) {
   const tnm_levels *levels = &lower->axes->levels;
   const tn_op *op = lower->op;

@@ -264,8 +264,12 @@ static void list_reads(line_plan *plan) {
 
 bool line_step_is_plain(const line_plan *plan, const line_step *step) {
   const tnm_expr *e = step->formula.expr;
-  return step->kind < LINE_VALUE && is_tensor(e) &&
-         (line_plan_level(plan, e) & TNM_LEVEL_PLACE) != 0;
+  const bool is_summed =
+      step->kind < LINE_VALUE ||
+      (step->kind == LINE_OUT &&
+       line_out_level(plan->pass, step->out) == TNM_LEVEL_PLACE);
+  return is_summed && is_tensor(e) &&
+         line_plan_level(plan, e) == TNM_LEVEL_FULL;
 }
 
 int line_plan_level(const line_plan *plan, const tnm_expr *leaf) {

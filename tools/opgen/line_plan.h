@@ -45,7 +45,8 @@ typedef struct line_plan {
  * file remembers that. */
 bool line_plan_init(line_plan *plan, const kernel_pass *pass);
 
-/* Whether a step reduces a tensor as it is, and needs no function. */
+/* Whether a step adds a tensor as it is, along a line or over the lines, and
+ * needs no function. */
 bool line_step_is_plain(const line_plan *plan, const line_step *step);
 /* The level (TNM_LEVEL_*) of a tensor, row or result. */
 int line_plan_level(const line_plan *plan, const tnm_expr *leaf);

@@ -214,9 +214,12 @@ static inline void tn_lines_add_column(tn_lines_columns *s, uint32_t step,
   void *row = tn_lines_column_row(s, 0);
   tn_lines_total total = {0, 0};
   tn_kernel_block block;
-  tn_lines_run_columns_body(s, step, row);
   block.n = s->n;
   block.in[0] = row;
+  if (tn_lines_is_plain(&w->map->steps[step]))
+    block.in[0] = tn_lines_read_column_source(s, w->map->steps[step].in[0]);
+  else
+    tn_lines_run_columns_body(s, step, row);
   block.out = &total;
   tn_lines_find_loop_of(w, TN_LINES_SUM)(&block, NULL);
   tn_lines_sums_of(w, s->group, out)[s->place] += total.real;

@@ -311,9 +311,12 @@ static inline void tn_lines_spread_part(tn_lines_state *s, uint32_t step,
   const tn_lines_work *w = s->w;
   void *row = tn_lines_row(s, 0);
   tn_kernel_block block;
-  tn_lines_run_body(s, step, row, s->n);
   block.n = s->n;
   block.in[0] = row;
+  if (tn_lines_is_plain(&w->map->steps[step]))
+    block.in[0] = tn_lines_read_source(s, w->map->steps[step].in[0]);
+  else
+    tn_lines_run_body(s, step, row, s->n);
   block.out = tn_lines_sums_of(w, s->group, out) + s->at;
   tn_kernel_body_at(&loops[w->mode.compute != TN_F32], w->mode.level)(&block,
                                                                       NULL);

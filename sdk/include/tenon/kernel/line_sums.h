@@ -57,10 +57,10 @@ typedef struct tn_lines_total {
     for (; i + TN_LINES_LANES <= n; i += TN_LINES_LANES)                       \
       for (int l = 0; l < TN_LINES_LANES; ++l) {                               \
         const real_type v = x[i + l];                                          \
-        lane[l] = (v before lane[l]) | (v != v) ? v : lane[l];                 \
+        lane[l] = ((v before lane[l]) | (v != v)) ? v : lane[l];               \
       }                                                                        \
     for (int l = 0; i < n; ++i, ++l)                                           \
-      lane[l] = (x[i] before lane[l]) | (x[i] != x[i]) ? x[i] : lane[l];       \
+      lane[l] = ((x[i] before lane[l]) | (x[i] != x[i])) ? x[i] : lane[l];     \
     for (int l = 0; l < TN_LINES_LANES; ++l)                                   \
       if ((double)lane[l] before total->real || lane[l] != lane[l])            \
         total->real = (double)lane[l];                                         \
@@ -107,7 +107,7 @@ typedef struct tn_lines_total {
     TN_KERNEL_INDEPENDENT                                                      \
     for (int64_t i = 0, n = block->n; i < n; ++i) {                            \
       const double v = (double)x[i];                                           \
-      best[i] = (v before best[i]) | (v != v) ? v : best[i];                   \
+      best[i] = ((v before best[i]) | (v != v)) ? v : best[i];                 \
     }                                                                          \
   }
 
