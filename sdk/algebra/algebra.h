@@ -7,11 +7,14 @@
  * files: function.c   the table of functions and their derivatives
  *        class.c      the type in which a formula computes
  *        value.c      the value of a formula
+ *        level.c      formulas over lines: reductions, levels, stages
  *        print.c      formulas as text
  *        share.c      exact constants, parts that occur twice
  *        term.h, term.c, sum.c, product.c, term_convert.c
  *                     formulas in normal form, which simplifies them
+ *        reduce.c     reductions in normal form
  *        derivative.c the derivative of a term
+ *        adjoint.c    gradients through reductions
  *        reuse.c      replaces parts of a term by outputs with the same value
  *        gradient.c   the gradients of an operator
  *
@@ -30,6 +33,11 @@
  * A minus binds tighter than a product: -a*b is (-a)*b, which is the same
  * number. Comparisons bind least and do not chain. For the exponent 0.5 kernels
  * compute the square root; for -0 and -infinity the results differ.
+ *
+ * `sum`, `mean`, `max`, `min` and `logsumexp` with the name of axes as their
+ * second argument are reductions: sum(data^2, axis) is the sum over one line
+ * along the axes, the same number for each element of the line. count(axis) is
+ * the number of elements of a line.
  *
  * Numbers are decimal: digits, a fraction, an exponent, as in `2`, `0.5`,
  * `.5`, `1e-3`. There are no other literals, no `? :`, no `!`, no `&&`.
@@ -82,8 +90,24 @@ enum {                 /* tnm_expr.kind */
        TNM_NEG = 6,    /* -args[0] */
        TNM_BINARY = 7, /* args[0] op args[1]; op one of + - * / % ^ < > l g e n,
                           where l is <=, g >=, e ==, n != */
-       TNM_CALL = 8    /* function `index` (TNM_F_*) of args */
+       TNM_CALL = 8,   /* function `index` (TNM_F_*) of args */
+       TNM_REDUCE = 9, /* reduction `index` (TNM_R_*) of args[0] over the axes
+                          with the name `text` */
+       TNM_COUNT = 10  /* elements of a line along the axes `text` */
 };
+
+enum {             /* tnm_expr.index of a reduction */
+       TNM_R_SUM,  /* 0 without elements */
+       TNM_R_MEAN, /* NaN without elements */
+       TNM_R_MAX,  /* NaN if one element is NaN */
+       TNM_R_MIN,
+       TNM_R_LOGSUMEXP, /* log(sum(exp(x))); -infinity without elements */
+       TNM_N_REDUCTIONS
+};
+
+/* Its name, "sum"; and the reduction with a name, or TN_NONE. */
+const char *tnm_reduction_name(uint32_t reduction);
+uint32_t tnm_reduction_find(const char *name);
 
 /* Most nodes of one expression, and deepest nesting of parentheses, calls and
  * prefix or power operators. The parser and the derivation have these
@@ -106,6 +130,31 @@ typedef struct tnm_expr {
   uint32_t n_args;
   tnm_pos pos;
 } tnm_expr;
+
+/* ------------------------------------------------------------------- levels */
+
+/* The elements of a line that a value depends on, as bits. The elements of an
+ * operand belong to lines along the axes of the operator, and to places on
+ * these lines. */
+enum {
+  TNM_LEVEL_NONE = 0,  /* the same value everywhere: numbers, parameters */
+  TNM_LEVEL_LINE = 1,  /* one value for each line: the result of a reduction */
+  TNM_LEVEL_PLACE = 2, /* one value for each place, the same for all lines */
+  TNM_LEVEL_FULL = 3   /* one value for each element */
+};
+
+/* The levels of the operands of an operator; NULL: all are TNM_LEVEL_FULL. The
+ * gradient of an output has the level of the output. */
+typedef struct tnm_levels {
+  const uint8_t *inputs;
+  const uint8_t *outputs;
+  const char *axes; /* their name, for reductions in derivatives */
+} tnm_levels;
+
+/* The level of a formula. `levels` may be NULL. */
+int tnm_expr_level(const tnm_expr *expr, const tnm_levels *levels);
+/* Largest number of reductions inside of each other; 0: none. */
+uint32_t tnm_expr_stages(const tnm_expr *expr);
 
 /* ----------------------------------------------------------------- classes */
 
@@ -220,6 +269,14 @@ typedef struct tnm_values {
   const double *outputs;
   const double *grads;
   const double *params;
+  /* For formulas with reductions: the n elements of one line of each operand,
+   * instead of the single elements above, and the element `at` of the result.
+   * With n = 0 a line has one element. */
+  const double *const *input_lines;
+  const double *const *output_lines;
+  const double *const *grad_lines;
+  uint32_t n;
+  uint32_t at;
 } tnm_values;
 
 /* The value of an expression of real numbers, with the precision of long
@@ -284,6 +341,7 @@ typedef struct tnm_derivation {
   /* Outputs are sums over repeated elements of broadcasting. Then no output can
    * replace the part that computes it. */
   bool sums;
+  const tnm_levels *levels; /* of the operands; NULL: all are full */
 } tnm_derivation;
 
 enum { /* results of tnm_derive */
@@ -300,7 +358,10 @@ enum { /* results of tnm_derive */
  * rounding may have removed all digits of it. Of all forms the best keeps the
  * fewest tensors for all gradients together, then for each gradient. Then it
  * prefers outputs to inputs, because an input that is not kept may be
- * overwritten. */
+ * overwritten. With reductions, tensors of one element for each line do not
+ * count at first, and a form with fewer reductions is better. The gradient of
+ * an input of level TNM_LEVEL_PLACE is that of one element: the caller sums it
+ * over the lines. */
 int tnm_derive(const tnm_derivation *derivation, const tnm_expr **out);
 
 enum {                 /* reasons against a derivative */

@@ -159,6 +159,7 @@ static const term *derive_call(terms *set, const term *t, uint32_t function,
 static const term *derive_term(terms *set, const term *t, const term *by) {
   switch (t->kind) {
     case TERM_LEAF:
+    case TERM_REDUCE:
       return tnm_term_number(set, t == by);
     case TERM_SUM:
       return derive_sum(set, t, by);

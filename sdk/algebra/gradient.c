@@ -6,7 +6,7 @@
 
 #include "term.h"
 
-enum { MAX_REUSED = 6, MAX_TENSORS = 64 };
+enum { MAX_REUSED = 6, MAX_TENSORS = 64, MAX_REDUCTIONS = 10 };
 
 typedef struct gradient {
   const tnm_derivation *d;
@@ -16,17 +16,10 @@ typedef struct gradient {
   const term **trial;
   term_swap swaps[MAX_REUSED];
   size_t n_swaps;
-  uint32_t walk; /* number of the last walk over the terms */
 } gradient;
 
 static const term *leaf_of(gradient *g, int kind, uint32_t index) {
-  const char *const *names = kind == TNM_INPUT ? g->d->inputs : g->d->outputs;
-  tnm_expr *e = tn__arena_alloc(g->set.arena, sizeof *e);
-  if (e == NULL) return g->set.nothing;
-  e->kind = kind;
-  e->index = index;
-  e->text = names[index];
-  return tnm_term_leaf(&g->set, e);
+  return tnm_term_operand(&g->set, g->d, kind, index);
 }
 
 /* -------------------------------------------------------------------- the
@@ -49,6 +42,18 @@ static const term *derive_plain(gradient *g, const term *const *formulas,
   return tnm_term_sum(&g->set, sum, g->d->n_outputs);
 }
 
+/* Whether a reduction chooses one of several computed elements. An output is
+ * rounded and would equal none of them. */
+static bool is_computed_choice(const term *t) {
+  return t->kind == TERM_REDUCE && t->args[0]->kind != TERM_LEAF &&
+         (t->index == TNM_R_MAX || t->index == TNM_R_MIN);
+}
+
+static void derive_plain_all(gradient *g, const term *const *formulas) {
+  for (uint32_t i = 0; i < g->d->n_inputs; ++i)
+    g->plain[i] = is_stopped(g, i) ? NULL : derive_plain(g, formulas, i);
+}
+
 /* Adds a swap: an output equal to factor * core gives core = out / factor. Not
  * if a number is added to the core: then rounding has removed its last digits,
  * or all digits if it is small. Not if the core is only a name. */
@@ -58,6 +63,7 @@ static void add_swap(gradient *g, const term *formula, uint32_t output) {
   if (g->n_swaps == MAX_REUSED) return;
   const term *core = tnm_term_split(set, formula, &factor);
   if (core->kind == TERM_LEAF || core->kind == TERM_NUMBER) return;
+  if (is_computed_choice(core)) return;
   const term *image = leaf_of(g, TNM_OUTPUT, output);
   g->swaps[g->n_swaps++] =
       (term_swap){core, tnm_term_scale(set, 1 / factor, image)};
@@ -67,22 +73,29 @@ static void add_swap(gradient *g, const term *formula, uint32_t output) {
  */
 
 /* Tensors that a form of all gradients keeps. Better forms keep fewer in all,
- * then fewer per gradient, then more outputs among them. */
+ * then fewer per gradient, then compute fewer reductions, then have more
+ * outputs among them. Tensors of one element for each line do not count. */
 typedef struct kept {
   uint64_t tensors; /* inputs, then outputs */
   unsigned all;
   unsigned each;
+  unsigned reductions;
   unsigned outputs;
 } kept;
+
+/* Whether a tensor has more than one element for each line. */
+static bool is_large(const term *t) {
+  return t->kind == TERM_LEAF && !tnm_term_is_uniform(t);
+}
 
 /* Collects the tensors that a term reads; visits each part once. */
 static void collect_tensors(const gradient *g, const term *t,
                             uint64_t *tensors) {
-  if (t->memo->seen_by == g->walk) return;
-  t->memo->seen_by = g->walk;
-  if (t->kind == TERM_LEAF && t->leaf->kind == TNM_INPUT)
+  if (t->memo->seen_by == g->set.n_walks) return;
+  t->memo->seen_by = g->set.n_walks;
+  if (is_large(t) && t->leaf->kind == TNM_INPUT)
     *tensors |= 1ull << t->leaf->index;
-  if (t->kind == TERM_LEAF && t->leaf->kind == TNM_OUTPUT)
+  if (is_large(t) && t->leaf->kind == TNM_OUTPUT)
     *tensors |= 1ull << (g->d->n_inputs + t->leaf->index);
   for (uint32_t i = 0; i < t->n; ++i) collect_tensors(g, t->args[i], tensors);
 }
@@ -93,15 +106,26 @@ static unsigned count_bits(uint64_t bits) {
   return n;
 }
 
+static unsigned count_reductions(const gradient *g, const term *t) {
+  if (t->stage == 0 || t->memo->seen_by == g->set.n_walks) return 0;
+  t->memo->seen_by = g->set.n_walks;
+  unsigned n = t->kind == TERM_REDUCE ? 1 : 0;
+  for (uint32_t i = 0; i < t->n; ++i) n += count_reductions(g, t->args[i]);
+  return n;
+}
+
 static kept measure_form(gradient *g, const term *const *form) {
   kept k = {0};
   for (uint32_t i = 0; i < g->d->n_inputs; ++i) {
     uint64_t tensors = 0;
-    ++g->walk;
+    ++g->set.n_walks;
     if (form[i] != NULL) collect_tensors(g, form[i], &tensors);
     k.each += count_bits(tensors);
     k.tensors |= tensors;
   }
+  ++g->set.n_walks;
+  for (uint32_t i = 0; i < g->d->n_inputs; ++i)
+    if (form[i] != NULL) k.reductions += count_reductions(g, form[i]);
   k.all = count_bits(k.tensors);
   k.outputs = count_bits(k.tensors >> g->d->n_inputs);
   return k;
@@ -110,6 +134,7 @@ static kept measure_form(gradient *g, const term *const *form) {
 static bool is_better(const kept *a, const kept *b) {
   if (a->all != b->all) return a->all < b->all;
   if (a->each != b->each) return a->each < b->each;
+  if (a->reductions != b->reductions) return a->reductions < b->reductions;
   return a->outputs > b->outputs;
 }
 
@@ -142,6 +167,12 @@ static void choose_form(gradient *g) {
 /* ------------------------------------------------------------------ the result
  */
 
+static bool has_reductions(const gradient *g, const term *const *formulas) {
+  for (uint32_t o = 0; o < g->d->n_outputs; ++o)
+    if (formulas[o]->stage > 0) return true;
+  return g->d->levels != NULL;
+}
+
 static bool derive_all(gradient *g) {
   const tnm_derivation *d = g->d;
   const term **formulas = tnm_term_list(&g->set, d->n_outputs);
@@ -153,8 +184,10 @@ static bool derive_all(gradient *g) {
     return false;
   for (uint32_t o = 0; o < d->n_outputs; ++o)
     formulas[o] = tnm_term_read(&g->set, d->formulas[o]);
-  for (uint32_t i = 0; i < d->n_inputs; ++i)
-    g->plain[i] = is_stopped(g, i) ? NULL : derive_plain(g, formulas, i);
+  if (has_reductions(g, formulas))
+    tnm_adjoint_derive(&g->set, d, formulas, g->plain);
+  else
+    derive_plain_all(g, formulas);
   if (!tnm_terms_is_complete(&g->set)) return false;
   for (uint32_t o = 0; o < d->n_outputs && !d->sums; ++o)
     add_swap(g, formulas[o], o);
@@ -168,19 +201,23 @@ static int status_of(const terms *set) {
   return set->full ? TNM_DERIVE_LONG : TNM_DERIVED;
 }
 
-/* Number of different tensors that a term reads. */
+/* Number of different tensors that a term reads. A kernel reads the row and the
+ * result of a reduction like tensors. */
 static unsigned count_tensors(const gradient *g, const term *t) {
-  if (t->memo->seen_by == g->walk) return 0;
-  t->memo->seen_by = g->walk;
+  if (t->memo->seen_by == g->set.n_walks) return 0;
+  t->memo->seen_by = g->set.n_walks;
   unsigned n = t->kind == TERM_LEAF && t->leaf->kind != TNM_PARAM ? 1 : 0;
+  if (t->kind == TERM_REDUCE) n = 2;
   for (uint32_t i = 0; i < t->n; ++i) n += count_tensors(g, t->args[i]);
   return n;
 }
 
 static int write_all(gradient *g, const tnm_expr **out) {
+  if (measure_form(g, g->chosen).reductions > MAX_REDUCTIONS)
+    return TNM_DERIVE_LONG;
   for (uint32_t i = 0; i < g->d->n_inputs; ++i) {
     if (g->chosen[i] == NULL) continue;
-    ++g->walk;
+    ++g->set.n_walks;
     if (count_tensors(g, g->chosen[i]) > TNM_EXPR_MAX_TENSORS)
       return TNM_DERIVE_LONG;
     out[i] = tnm_term_write(&g->set, g->chosen[i]);
@@ -199,6 +236,8 @@ int tnm_derive(const tnm_derivation *d, const tnm_expr **out) {
   int status = TNM_DERIVE_MEMORY;
   if (tnm_terms_init(&g.set, &scratch, d->arena)) {
     g.set.pos = d->pos;
+    g.set.levels = d->levels;
+    if (d->levels != NULL) g.set.axes = d->levels->axes;
     status = derive_all(&g) ? write_all(&g, out) : status_of(&g.set);
   }
   tn__arena_deinit(&scratch);

@@ -58,6 +58,14 @@ static void print_bare(tn__buf *out, const tnm_expr *e, int rule) {
     case TNM_CALL:
       print_call(out, e);
       break;
+    case TNM_REDUCE:
+      tn__buf_add(out, "%s(", tnm_reduction_name(e->index));
+      print_node(out, e->args[0], COMPARISON);
+      tn__buf_add(out, ", %s)", e->text);
+      break;
+    case TNM_COUNT:
+      tn__buf_add(out, "count(%s)", e->text);
+      break;
     default:
       tn__buf_add(out, "%s%s", e->kind == TNM_GRAD ? "grad." : "", e->text);
   }
@@ -82,7 +90,7 @@ static uint32_t depth_of(const tnm_expr *e, int least) {
   const int rule = rule_of(e);
   uint32_t deepest = 1;
   for (uint32_t i = 0; i < e->n_args; ++i) {
-    const bool call = e->kind == TNM_CALL;
+    const bool call = e->kind == TNM_CALL || e->kind == TNM_REDUCE;
     const bool deeper = call || rule == PREFIX || (rule == POWER && i == 1);
     const uint32_t depth =
         depth_of(e->args[i], call ? COMPARISON : operand_rule(rule, i)) +
@@ -93,6 +101,7 @@ static uint32_t depth_of(const tnm_expr *e, int least) {
 }
 
 static void count_nodes(const tnm_expr *e, uint32_t *n) {
+  if (e->kind == TNM_REDUCE || e->kind == TNM_COUNT) ++*n; /* the axes */
   if (++*n > TNM_EXPR_MAX_NODES) return;
   for (uint32_t i = 0; i < e->n_args; ++i) count_nodes(e->args[i], n);
 }

@@ -76,6 +76,57 @@ static const term *divide_out(swapper *s, const term *t, const term_swap *by) {
       tnm_term_power(s->set, by->image, tnm_term_number(s->set, times)));
 }
 
+/* The product of the factors of a term that are uniform on a line, or of all
+ * others. */
+static const term *select_factors(terms *set, const term *t, bool uniform) {
+  const term *single;
+  const term *const *v;
+  const size_t n = factors_without_number(t, &v, &single);
+  const term **list = tnm_term_list(set, n);
+  size_t found = 0;
+  if (list == NULL) return set->nothing;
+  for (size_t i = 0; i < n; ++i)
+    if (tnm_term_is_uniform(v[i]) == uniform) list[found++] = v[i];
+  return tnm_term_product(set, list, found);
+}
+
+/* t / by */
+static const term *divide_term(terms *set, const term *t, const term *by) {
+  return tnm_term_mul(set, t,
+                      tnm_term_power(set, by, tnm_term_number(set, -1)));
+}
+
+/* c*sum(f*x) is sum(image*x) if c*f is the core: a factor that is uniform on a
+ * line is in front of the sum. NULL if factor i of t is no such sum. */
+static const term *divide_sum(swapper *s, const term *t, uint32_t i,
+                              const term_swap *by) {
+  terms *set = s->set;
+  const term *sum = t->args[i];
+  const term *outer = select_factors(set, by->core, true);
+  const term *inner = select_factors(set, by->core, false);
+  if (tnm_term_is(outer, 1) || tnm_term_is(inner, 1) ||
+      count_divisions(set, t, outer) < 1 ||
+      count_divisions(set, sum->args[0], inner) < 1)
+    return NULL;
+  const term *rest = divide_term(set, divide_term(set, t, outer), sum);
+  const term *arg = swap_term(s, divide_term(set, sum->args[0], inner));
+  return tnm_term_mul(
+      set, swap_term(s, rest),
+      tnm_term_reduce(set, TNM_R_SUM, tnm_term_mul(set, arg, by->image)));
+}
+
+/* Divides the core out of a sum over lines that is a factor of t; NULL if there
+ * is none. */
+static const term *divide_sums(swapper *s, const term *t, const term_swap *by) {
+  for (uint32_t i = 0; t->kind == TERM_PRODUCT && i < t->n; ++i) {
+    if (t->args[i]->kind != TERM_REDUCE || t->args[i]->index != TNM_R_SUM)
+      continue;
+    const term *divided = divide_sum(s, t, i, by);
+    if (divided != NULL) return divided;
+  }
+  return NULL;
+}
+
 /* The same term with swapped operands. */
 static const term *rebuild_term(swapper *s, const term *t) {
   terms *set = s->set;
@@ -95,15 +146,32 @@ static const term *rebuild_term(swapper *s, const term *t) {
       return tnm_term_call(set, t->index, list);
     case TERM_COMPARE:
       return tnm_term_compare(set, (char)t->index, list[0], list[1]);
+    case TERM_REDUCE:
+      return tnm_term_reduce(set, t->index, list[0]);
     default:
       return t;
   }
+}
+
+/* A power of x if the core is a root of x: x is image^2, or its inverse. NULL
+ * if t is no such power. */
+static const term *swap_root(swapper *s, const term *t, const term_swap *by) {
+  const term *core = by->core;
+  if (core->kind != TERM_CALL || t->kind != TERM_POWER ||
+      (core->index != TNM_F_SQRT && core->index != TNM_F_RSQRT) ||
+      t->args[0] != core->args[0] || t->args[1]->kind != TERM_NUMBER)
+    return NULL;
+  const double times = core->index == TNM_F_SQRT ? 2 : -2;
+  return tnm_term_power(s->set, by->image,
+                        tnm_term_number(s->set, times * t->args[1]->number));
 }
 
 static const term *swap_new(swapper *s, const term *t) {
   if (t->kind == TERM_NUMBER || t->kind == TERM_LEAF) return t;
   for (size_t i = 0; i < s->n; ++i) {
     const term_swap *by = &s->swaps[i];
+    const term *power = t->level == TNM_LEVEL_LINE ? swap_root(s, t, by) : NULL;
+    if (power != NULL) return power;
     if (t == by->core) return by->image;
     if (t == tnm_term_scale(s->set, -1, by->core))
       return tnm_term_scale(s->set, -1, by->image);
@@ -111,6 +179,7 @@ static const term *swap_new(swapper *s, const term *t) {
     if (t->kind != TERM_POWER && by->core->kind != TERM_PRODUCT) continue;
     if (t->kind != TERM_PRODUCT && t->kind != TERM_POWER) continue;
     const term *divided = divide_out(s, t, by);
+    if (divided == NULL) divided = divide_sums(s, t, by);
     if (divided != NULL) return divided;
   }
   return rebuild_term(s, t);

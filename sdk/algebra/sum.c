@@ -166,6 +166,8 @@ static const term *find_common_factor(const adder *a) {
     /* tnm_term_product would not find a separate product as a factor of its
      * inverse. */
     if (base->kind == TERM_PRODUCT) continue;
+    /* A sum divided by the count is a mean. */
+    if (base->kind == TERM_LEAF && base->leaf->kind == TNM_COUNT) continue;
     const double e = find_common_exponent(a, base);
     if (e != 0)
       list[found++] = tnm_term_power(a->set, base, tnm_term_number(a->set, e));

@@ -100,6 +100,21 @@ static uint64_t hash_of(const term *t) {
   return hash;
 }
 
+static int find_level(const terms *set, const term *t) {
+  int level = TNM_LEVEL_NONE;
+  if (t->kind == TERM_REDUCE) return TNM_LEVEL_LINE;
+  if (t->kind == TERM_LEAF) return tnm_expr_level(t->leaf, set->levels);
+  for (uint32_t i = 0; i < t->n; ++i) level |= t->args[i]->level;
+  return level;
+}
+
+static uint32_t find_stage(const term *t) {
+  uint32_t stage = 0;
+  for (uint32_t i = 0; i < t->n; ++i)
+    if (t->args[i]->stage > stage) stage = t->args[i]->stage;
+  return stage + (t->kind == TERM_REDUCE ? 1 : 0);
+}
+
 const term *tnm_term_create(terms *set, const term *like) {
   if (set->n >= TERM_MAX || like->n > TERM_MAX_ARGS ||
       set->n_operands > TERM_MAX_OPERANDS)
@@ -115,6 +130,8 @@ const term *tnm_term_create(terms *set, const term *like) {
     if (is_alike(other, t)) return other;
   t->memo = tn__arena_alloc(set->arena, sizeof *t->memo);
   if (t->memo == NULL) return set->nothing;
+  t->level = find_level(set, t);
+  t->stage = find_stage(t);
   t->id = ++set->n;
   set->n_operands += t->n;
   t->next = *bucket;

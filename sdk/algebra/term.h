@@ -8,6 +8,7 @@
  *            | operand ^ operand                  TERM_POWER
  *            | function(operands)                 TERM_CALL
  *            | operand < operand                  TERM_COMPARE
+ *            | reduction(operand)                 TERM_REDUCE
  *            | number | name                      TERM_NUMBER, TERM_LEAF
  *
  * No operand of a sum is a sum or a number. No operand of a product is a
@@ -37,7 +38,8 @@ enum {
   TERM_PRODUCT,
   TERM_POWER,
   TERM_CALL,
-  TERM_COMPARE
+  TERM_COMPARE,
+  TERM_REDUCE
 };
 
 typedef struct term_memo term_memo;
@@ -45,7 +47,10 @@ typedef struct term_memo term_memo;
 typedef struct term {
   int kind;
   uint32_t id;    /* in order of creation */
-  uint32_t index; /* TNM_F_* of a call, letter of a comparison */
+  uint32_t index; /* TNM_F_* of a call, letter of a comparison, TNM_R_* of a
+                     reduction */
+  int level;      /* TNM_LEVEL_* */
+  uint32_t stage; /* largest number of reductions inside of each other */
   uint32_t n;     /* operands */
   double number;  /* of a number, a sum or a product */
   const tnm_expr *leaf;
@@ -84,9 +89,12 @@ typedef struct terms {
   uint32_t n_operands;
   uint32_t n_images; /* substitutions so far */
   uint32_t n_lists;  /* sums and products constructed so far */
-  bool full;         /* the terms exceed a limit above */
-  bool unknown;      /* a required derivative does not exist */
-  tnm_pos pos;       /* of the resulting expressions */
+  uint32_t n_walks;  /* walks over the terms so far (term_memo.seen_by) */
+  const tnm_levels *levels; /* of the operands, or NULL */
+  const char *axes;         /* name of the axes, after the first reduction */
+  bool full;                /* the terms exceed a limit above */
+  bool unknown;             /* a required derivative does not exist */
+  tnm_pos pos;              /* of the resulting expressions */
   const term *nothing;
 } terms;
 
@@ -97,7 +105,7 @@ bool tnm_terms_init(terms *set, tn__arena *scratch, tn__arena *out);
 bool tnm_terms_is_complete(const terms *set);
 
 const term *tnm_term_number(terms *set, double value);
-/* `leaf` is one of TNM_INPUT, TNM_OUTPUT, TNM_GRAD, TNM_PARAM. */
+/* `leaf` is one of TNM_INPUT, TNM_OUTPUT, TNM_GRAD, TNM_PARAM, TNM_COUNT. */
 const term *tnm_term_leaf(terms *set, const tnm_expr *leaf);
 const term *tnm_term_sum(terms *set, const term *const *v, size_t n);
 const term *tnm_term_product(terms *set, const term *const *v, size_t n);
@@ -105,6 +113,14 @@ const term *tnm_term_power(terms *set, const term *base, const term *exponent);
 const term *tnm_term_call(terms *set, uint32_t function,
                           const term *const *args);
 const term *tnm_term_compare(terms *set, char op, const term *a, const term *b);
+
+/* A reduction (TNM_R_*). Factors and addends that are the same for the whole
+ * line are outside of the result; a mean is a sum divided by the count. */
+const term *tnm_term_reduce(terms *set, uint32_t reduction, const term *arg);
+/* The number of elements of a line. */
+const term *tnm_term_count(terms *set);
+/* Whether a value is the same for all elements of a line. */
+bool tnm_term_is_uniform(const term *t);
 
 /* Whether a product may combine two numbers, or powers of one, to the number
  * `both`. Not if the two fit in f32 and `both` does not. */
@@ -149,7 +165,16 @@ const term *tnm_term_create(terms *set, const term *like);
 const term *tnm_term_read(terms *set, const tnm_expr *expr);
 const tnm_expr *tnm_term_write(terms *set, const term *t);
 
-/* The derivative by a leaf. Sets set->unknown if there is none. */
+/* The derivative by a leaf or a reduction; other reductions are constants. Sets
+ * set->unknown if there is none. */
 const term *tnm_term_derivative(terms *set, const term *t, const term *by);
+
+/* The operand (TNM_INPUT, TNM_OUTPUT or TNM_GRAD) of an operator as a leaf. */
+const term *tnm_term_operand(terms *set, const tnm_derivation *d, int kind,
+                             uint32_t index);
+/* The gradients of all inputs from formulas with reductions, one for each
+ * output; NULL for a stopped input. Does nothing if the set is not complete. */
+void tnm_adjoint_derive(terms *set, const tnm_derivation *d,
+                        const term *const *formulas, const term **out);
 
 #endif /* TENON_ALGEBRA_TERM_H_ */

@@ -75,6 +75,9 @@ static const term *read_chain(terms *set, const tnm_expr *e, bool sum) {
 const term *tnm_term_read(terms *set, const tnm_expr *e) {
   const term *args[3] = {NULL};
   if (e->kind == TNM_NUMBER) return tnm_term_number(set, e->number);
+  if (e->kind == TNM_REDUCE || e->kind == TNM_COUNT) set->axes = e->text;
+  if (e->kind == TNM_REDUCE)
+    return tnm_term_reduce(set, e->index, tnm_term_read(set, e->args[0]));
   if (e->n_args == 0) return tnm_term_leaf(set, e);
   if (e->kind == TNM_NEG)
     return tnm_term_scale(set, -1, tnm_term_read(set, e->args[0]));
@@ -183,8 +186,51 @@ static const tnm_expr *negate_expr(terms *set, const tnm_expr *e) {
   return create_negative(set, e);
 }
 
-static const tnm_expr *write_product(terms *set, const term *t) {
+/* The exponent of the count of a line in a product, if it is a number. */
+static double find_count_exponent(terms *set, const term *t) {
+  const term *count = tnm_term_count(set);
+  for (uint32_t i = 0; i < t->n; ++i)
+    if (tnm_term_base(t->args[i]) == count) {
+      const term *exponent = tnm_term_exponent(set, t->args[i]);
+      return exponent->kind == TERM_NUMBER ? exponent->number : 0;
+    }
+  return 0;
+}
+
+/* The power of a mean for that of a sum, of which the count has the negative
+ * exponent; *count becomes the rest of the count's exponent. */
+static const term *find_mean(terms *set, const term *t, double *count) {
+  const term *sum = tnm_term_base(t);
+  const term *exponent = tnm_term_exponent(set, t);
+  if (sum->kind != TERM_REDUCE || sum->index != TNM_R_SUM ||
+      exponent->kind != TERM_NUMBER || exponent->number * *count >= 0 ||
+      fabs(exponent->number) > fabs(*count))
+    return t;
+  term like = {.kind = TERM_REDUCE, .index = TNM_R_MEAN, .n = 1};
+  like.args = sum->args;
+  *count += exponent->number;
+  return tnm_term_power(set, tnm_term_create(set, &like), exponent);
+}
+
+/* The same product with means for sums that are divided by the count. */
+static const term *restore_means(terms *set, const term *t) {
+  double count = set->axes == NULL ? 0 : find_count_exponent(set, t);
+  const term **list = count == 0 ? NULL : tnm_term_list(set, t->n + 1);
+  if (list == NULL) return t;
+  for (uint32_t i = 0; i < t->n; ++i)
+    list[i] = find_mean(set, t->args[i], &count);
+  const term *base = tnm_term_count(set);
+  for (uint32_t i = 0; i < t->n; ++i)
+    if (tnm_term_base(t->args[i]) == base)
+      list[i] = tnm_term_power(set, base, tnm_term_number(set, count));
+  list[t->n] = tnm_term_number(set, t->number);
+  return tnm_term_product(set, list, t->n + 1);
+}
+
+static const tnm_expr *write_product(terms *set, const term *product) {
   quotient q = {NULL, NULL};
+  const term *t = restore_means(set, product);
+  if (t != product && t->kind != TERM_PRODUCT) return tnm_term_write(set, t);
   bool is_quotient = false;
   const double size = fabs(t->number);
   for (uint32_t i = 0; i < t->n; ++i)
@@ -257,6 +303,17 @@ static const tnm_expr *write_call(terms *set, const term *t) {
   return e;
 }
 
+static const tnm_expr *write_reduction(terms *set, const term *t) {
+  const tnm_expr *arg = tnm_term_write(set, t->args[0]);
+  tnm_expr *e = arg == NULL ? NULL : create_node(set, TNM_REDUCE);
+  if (e == NULL) return NULL;
+  e->index = t->index;
+  e->text = set->axes;
+  e->n_args = 1;
+  e->args[0] = arg;
+  return e;
+}
+
 static const tnm_expr *write_leaf(terms *set, const term *t) {
   tnm_expr *e = create_node(set, t->leaf->kind);
   if (e == NULL) return NULL;
@@ -275,6 +332,8 @@ static const tnm_expr *write_any(terms *set, const term *t) {
       return write_sum(set, t);
     case TERM_PRODUCT:
       return write_product(set, t);
+    case TERM_REDUCE:
+      return write_reduction(set, t);
     default:
       break;
   }

@@ -197,21 +197,85 @@ long double tnm_operator_value(char op, long double a, long double b) {
   }
 }
 
-long double tnm_expr_value(const tnm_expr *expr, const tnm_values *values) {
-  long double x[3] = {0};
-  for (uint32_t i = 0; i < expr->n_args; ++i)
-    x[i] = tnm_expr_value(expr->args[i], values);
+/* ------------------------------------------------------------------- lines */
+
+static long double add_values(long double a, long double b) {
+  return a + b;
+}
+
+/* Combines the values of an expression at all elements of a line. */
+static long double combine_line(const tnm_expr *expr, tnm_values line,
+                                long double first,
+                                long double combine(long double, long double)) {
+  const uint32_t n = line.n == 0 ? 1 : line.n;
+  long double all = first;
+  for (line.at = 0; line.at < n; ++line.at)
+    all = combine(all, tnm_expr_value(expr, &line));
+  return all;
+}
+
+/* log(sum(exp(x))); the largest element is subtracted first, unless it is
+ * infinite. */
+static long double log_of_sum(const tnm_expr *expr, tnm_values line) {
+  const uint32_t n = line.n == 0 ? 1 : line.n;
+  const long double most = combine_line(expr, line, -INFINITY, larger_of);
+  const long double origin = isfinite(most) ? most : 0;
+  long double all = 0;
+  for (line.at = 0; line.at < n; ++line.at)
+    all += expl(tnm_expr_value(expr, &line) - origin);
+  return logl(all) + origin;
+}
+
+static long double reduction_value(const tnm_expr *expr,
+                                   const tnm_values *values) {
+  const tnm_expr *arg = expr->args[0];
+  const uint32_t n = values->n == 0 ? 1 : values->n;
+  switch (expr->index) {
+    case TNM_R_SUM:
+      return combine_line(arg, *values, 0, add_values);
+    case TNM_R_MEAN:
+      return combine_line(arg, *values, 0, add_values) / n;
+    case TNM_R_MAX:
+      return combine_line(arg, *values, -INFINITY, larger_of);
+    case TNM_R_MIN:
+      return combine_line(arg, *values, INFINITY, smaller_of);
+    default:
+      return log_of_sum(arg, *values);
+  }
+}
+
+/* The value of an operand: of its single element, or of one of its line. */
+static long double operand_value(const tnm_expr *expr, const double *single,
+                                 const double *const *lines,
+                                 const tnm_values *values) {
+  return values->n == 0 ? single[expr->index] : lines[expr->index][values->at];
+}
+
+/* The value of an expression without operands. */
+static long double leaf_value(const tnm_expr *expr, const tnm_values *v) {
   switch (expr->kind) {
     case TNM_NUMBER:
       return expr->number;
     case TNM_INPUT:
-      return values->inputs[expr->index];
+      return operand_value(expr, v->inputs, v->input_lines, v);
     case TNM_OUTPUT:
-      return values->outputs[expr->index];
+      return operand_value(expr, v->outputs, v->output_lines, v);
     case TNM_GRAD:
-      return values->grads[expr->index];
-    case TNM_PARAM:
-      return values->params[expr->index];
+      return operand_value(expr, v->grads, v->grad_lines, v);
+    case TNM_COUNT:
+      return v->n == 0 ? 1 : v->n;
+    default:
+      return v->params[expr->index];
+  }
+}
+
+long double tnm_expr_value(const tnm_expr *expr, const tnm_values *values) {
+  long double x[3] = {0};
+  if (expr->n_args == 0) return leaf_value(expr, values);
+  if (expr->kind == TNM_REDUCE) return reduction_value(expr, values);
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    x[i] = tnm_expr_value(expr->args[i], values);
+  switch (expr->kind) {
     case TNM_NEG:
       return -x[0];
     case TNM_BINARY:

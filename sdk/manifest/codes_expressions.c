@@ -97,4 +97,13 @@ const tnm_code tnm_codes_expressions[] = {
              "  shape: [A, B, S...]"),
     TNM_CODE("E0048", "a division by 0", "The divisor is 0 in every call.",
              "  shape: [N/0]", "  shape: [N/2]"),
+    TNM_CODE("E0049", "axes of reductions",
+             "A reduction, such as `mean(data, axis)`, has the name of axes as "
+             "its second argument.\nThe key `axes` of the operator has this "
+             "name: that of one parameter of type int or\nints, or a name with "
+             "a constant number. It has no value elsewhere in formulas. One\n"
+             "operator has at most 8 reductions, 3 of them inside of each "
+             "other.",
+             "  forward: {out: data - mean(data, axis)}",
+             "  axes: [axis]\n  forward: {out: data - mean(data, axis)}"),
     {NULL, NULL}};

@@ -109,6 +109,7 @@ extern const tnm_schema tnm_schema_input;
 extern const tnm_schema tnm_schema_output;
 extern const tnm_schema tnm_schema_aux;
 extern const tnm_schema tnm_schema_hook;
+extern const tnm_schema tnm_schema_line;
 extern const tnm_schema tnm_schema_require;
 extern const tnm_schema tnm_schema_deprecated;
 extern const tnm_schema tnm_schema_gradient;
@@ -275,6 +276,7 @@ typedef struct tnm_lower {
   tn_gradient *gradient; /* the gradient of op */
   tnm_operator *out;
   tn_field **params;
+  tnm_axes *axes;           /* becomes out->axes; NULL: no formula reduces */
   tnm_operands operands[3]; /* index: TN_OPERAND_* */
   /* The flags below prevent messages about the consequences of a mistake that
    * was already reported. */
@@ -412,6 +414,28 @@ void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
  * an operand of the formula may have an integer type. */
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula);
 void tnm_lower_generated(tnm_lower *lower);
+/* Lowers the key `axes`, after the parameters. */
+void tnm_lower_axes(tnm_lower *lower);
+/* Reads the shape `{line: axes}` or `{place: axes}` of an operand of a list. */
+void tnm_read_line_shape(tnm_lower *lower, tnm_tree *map, uint32_t list,
+                         tn_arg *arg);
+/* Finds the loop and the levels of the operands of an operator with axes, after
+ * all shapes. */
+void tnm_lower_levels(tnm_lower *lower);
+/* Checks that opgen can generate kernels for the formulas of an operator with
+ * axes; `at` is the key of the formulas. Returns false after a message. */
+bool tnm_check_lines(tnm_lower *lower, const tnm_tree *at);
+/* Tests whether NAME_grad can be an operator with axes: no gradient is a sum
+ * over lines, and the formulas of the gradients are within the limits. */
+bool tnm_has_line_gradient(const tnm_operator *op);
+/* Adds the flags of a kernel over lines, and TN_WRITES_INPLACE if one output
+ * alone has an element for each of the loop, and may have the memory of an
+ * input. */
+void tnm_set_line_flags(const tnm_lower *lower, tn_kernel *kernel);
+/* Reports that no kernel can be generated from a formula because operand `name`
+ * has the property `why`. Returns false, for the caller to return. */
+bool tnm_refuse_formula(tnm_lower *lower, const tnm_tree *at, const char *name,
+                        const char *why, const char *help);
 void tnm_lower_kernels(tnm_lower *lower);
 
 /* Adds a pair to those of the operator, for one pass (TN_PASS_*). */

@@ -121,7 +121,8 @@ static bool derive_gradients(tnm_lower *lower, const tnm_tree *at,
                             op->n_inputs,
                             stop,
                             at->pos,
-                            tnm_is_summed(lower)};
+                            tnm_is_summed(lower),
+                            lower->axes == NULL ? NULL : &lower->axes->levels};
   const int status = tnm_derive(&d, out);
   if (status != TNM_DERIVED) report_underivable(lower, at, status);
   return status == TNM_DERIVED;

@@ -7,12 +7,8 @@
 #include "front.h"
 #include "tenon/draft/registers.h"
 
-/* Reports that opgen can generate no kernel from a formula, because operand
- * `name` has the property `why`. The message has the position of the YAML key
- * `at`. Returns false, for the caller to return. */
-static bool refuse_formula(tnm_lower *lower, const tnm_tree *at,
-                           const char *name, const char *why,
-                           const char *help) {
+bool tnm_refuse_formula(tnm_lower *lower, const tnm_tree *at, const char *name,
+                        const char *why, const char *help) {
   tnm_diag_spec spec = {"E0055", at->key_pos, NULL};
   size_t id = tnm_diag_add(lower->diags, &spec,
                            "no kernel can be generated: `%s` %s", name, why);
@@ -43,19 +39,19 @@ static bool check_formula_operand(tnm_lower *lower, const tnm_tree *at,
   uint32_t odd =
       arg->flags & (TN_ARG_VARIADIC | TN_ARG_OPTIONAL | TN_ARG_DYNAMIC);
   if (odd & TN_ARG_VARIADIC)
-    return refuse_formula(lower, at, arg->name, "is variadic",
-                          find_alternative(at));
+    return tnm_refuse_formula(lower, at, arg->name, "is variadic",
+                              find_alternative(at));
   if (odd & TN_ARG_OPTIONAL)
-    return refuse_formula(lower, at, arg->name, "is optional",
-                          find_alternative(at));
+    return tnm_refuse_formula(lower, at, arg->name, "is optional",
+                              find_alternative(at));
   if (odd & TN_ARG_DYNAMIC)
-    return refuse_formula(lower, at, arg->name, "has a dynamic shape",
-                          find_alternative(at));
+    return tnm_refuse_formula(lower, at, arg->name, "has a dynamic shape",
+                              find_alternative(at));
   if (arg->count != TN_NONE)
-    return refuse_formula(lower, at, arg->name, "is counted",
-                          find_alternative(at));
+    return tnm_refuse_formula(lower, at, arg->name, "is counted",
+                              find_alternative(at));
   if (may_be_u64(lower->op, arg))
-    return refuse_formula(
+    return tnm_refuse_formula(
         lower, at, arg->name, "may be u64, in which nothing computes",
         "take u64 out of `dtypes`, or write a kernel in `kernels`");
   return true;
@@ -66,8 +62,8 @@ static bool check_formula_operand(tnm_lower *lower, const tnm_tree *at,
 static bool check_formula_operands(tnm_lower *lower, const tnm_tree *at) {
   const tn_op *op = lower->op;
   if (op->n_aux > 0)
-    return refuse_formula(lower, at, op->aux[0]->name, "is an auxiliary state",
-                          find_alternative(at));
+    return tnm_refuse_formula(lower, at, op->aux[0]->name,
+                              "is an auxiliary state", find_alternative(at));
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
     if (!check_formula_operand(lower, at, op->inputs[i])) return false;
   }
@@ -118,9 +114,9 @@ static bool check_loop_shape(tnm_lower *lower, const tnm_tree *at,
                 "write `shape: %s` for `%s`, or `shape: broadcast` for "
                 "every output, to which inputs are repeated then",
                 find_common_shape_name(lower), arg->name);
-  return refuse_formula(lower, at, arg->name,
-                        "may differ in shape from the first output",
-                        help != NULL ? help : "");
+  return tnm_refuse_formula(lower, at, arg->name,
+                            "may differ in shape from the first output",
+                            help != NULL ? help : "");
 }
 
 /* Returns the name of the first input that does not declare `shape:
@@ -147,9 +143,9 @@ static bool check_summed_output(tnm_lower *lower, const tnm_tree *at,
                                            "give it the shape of an input: "
                                            "`shape: %s`",
                                            name);
-  return refuse_formula(lower, at, arg->name,
-                        "may have a shape that no input has",
-                        help != NULL ? help : "give it the shape of an input");
+  return tnm_refuse_formula(
+      lower, at, arg->name, "may have a shape that no input has",
+      help != NULL ? help : "give it the shape of an input");
 }
 
 /* Checks that the operands have shapes over which a formula can be computed.
@@ -158,6 +154,7 @@ static bool check_summed_output(tnm_lower *lower, const tnm_tree *at,
 static bool check_shapes(tnm_lower *lower, const tnm_tree *at) {
   const tn_op *op = lower->op;
   const bool summed = tnm_is_summed(lower);
+  if (lower->axes != NULL) return tnm_check_lines(lower, at);
   for (uint32_t i = 0; i < op->n_outputs; ++i)
     if (!(summed ? check_summed_output : check_loop_shape)(lower, at,
                                                            op->outputs[i]))
@@ -215,6 +212,7 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass) {
       .id = tnm_format_text(lower->arena, "%s.cpu%s", tnm_kernel_stem(lower),
                             has_cpu_kernel(lower) ? ".generated" : ""),
       .dtype_sets = dtype_sets(lower, pass)};
+  if (lower->axes != NULL) tnm_set_line_flags(lower, kernel);
   return kernel;
 }
 

@@ -107,18 +107,21 @@ static bool has_dropped_item(const tnm_lower *lower) {
 
 /* Sets the names that expressions of this operator may use. */
 static void set_scope(tnm_lower *lower) {
-  lower->scope = (tnm_scope){.inputs = lower->operands[TN_OPERAND_IN].names,
-                             .n_inputs = lower->op->n_inputs,
-                             .outputs = lower->operands[TN_OPERAND_OUT].names,
-                             .n_outputs = lower->op->n_outputs,
-                             .params = lower->op->params,
-                             .n_params = lower->op->n_params};
+  lower->scope =
+      (tnm_scope){.inputs = lower->operands[TN_OPERAND_IN].names,
+                  .n_inputs = lower->op->n_inputs,
+                  .outputs = lower->operands[TN_OPERAND_OUT].names,
+                  .n_outputs = lower->op->n_outputs,
+                  .params = lower->op->params,
+                  .n_params = lower->op->n_params,
+                  .axes = lower->axes == NULL ? NULL : lower->axes->name};
 }
 
 /* Lowers everything that names parameters and operands. */
 static void lower_rules(tnm_lower *lower) {
   tnm_program_init(&lower->program, lower->arena, lower->diags, &lower->scope);
   tnm_lower_shapes(lower);
+  tnm_lower_levels(lower);
   tnm_lower_requires(lower);
   bool ok = tnm_program_finish(&lower->program, &lower->op->nodes,
                                &lower->op->n_nodes) &&
@@ -183,6 +186,7 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
   read_operator_keys(&lower);
   if (!register_name(reader, lower.out)) return NULL;
   read_params(&lower);
+  tnm_lower_axes(&lower);
   tnm_lower_dtypes(&lower);
   tnm_lower_operands(&lower);
   if (reader->arena->failed) return NULL;

@@ -139,6 +139,31 @@ static tnm_tree *write_operand(writer *w, const char *name,
   return map;
 }
 
+/* Returns the name of the first operand of NAME_grad with the shape of the
+ * loop, which decides this shape; "" if none has it. */
+static const char *find_loop_name(writer *w) {
+  const tnm_levels *levels = &w->of->axes->levels;
+  for (uint32_t i = 0; i < w->of->op->n_outputs; ++i)
+    if (levels->outputs[i] == TNM_LEVEL_FULL) return make_head_name(w, i);
+  for (uint32_t i = 0; i < w->of->op->n_inputs; ++i)
+    if (levels->inputs[i] == TNM_LEVEL_FULL) return w->of->op->inputs[i]->name;
+  return "";
+}
+
+/* Writes the shape of an operand of NAME_grad with a level, for an operator
+ * with axes. */
+static void put_line_shape(writer *w, tnm_tree *map, int level) {
+  const char *name = tnm_get_text(map, "name");
+  const char *loop = find_loop_name(w);
+  if (level == TNM_LEVEL_LINE) {
+    tnm_tree *shape = new_collection(w, TNM_MAP);
+    put_text(w, shape, "line", w->of->axes->name);
+    put_key(w, map, "shape", shape);
+  } else if (name != NULL && loop != NULL && strcmp(name, loop) != 0) {
+    put_text(w, map, "shape", loop);
+  }
+}
+
 /* Writes an operand with the shape of the operator's outputs. The first output
  * gradient has `shape: any`, or, if the operator broadcasts its inputs, `shape:
  * broadcast`; the others have the shape of the first. */
@@ -153,10 +178,28 @@ static tnm_tree *write_full_shape_operand(writer *w, const char *name,
   return map;
 }
 
+/* Writes an operand with a level, for an operator with axes. */
+static tnm_tree *write_line_operand(writer *w, const char *name,
+                                    const tn_arg *like, int level) {
+  tnm_tree *map = write_operand(w, name, like);
+  put_line_shape(w, map, level);
+  return map;
+}
+
+/* Writes an output of the operator, or the gradient of it. */
+static tnm_tree *write_output(writer *w, uint32_t i, const char *name) {
+  const tn_arg *arg = w->of->op->outputs[i];
+  if (w->of->axes != NULL)
+    return write_line_operand(w, name, arg, w->of->axes->levels.outputs[i]);
+  return write_full_shape_operand(w, name, arg);
+}
+
 /* Writes an input of the operator. If the operator broadcasts its inputs, the
  * input keeps its own shape. */
 static tnm_tree *write_input(writer *w, uint32_t i) {
   const tn_arg *arg = w->of->op->inputs[i];
+  if (w->of->axes != NULL)
+    return write_line_operand(w, arg->name, arg, w->of->axes->levels.inputs[i]);
   if (!is_broadcast(w)) return write_full_shape_operand(w, arg->name, arg);
   tnm_tree *map = write_operand(w, arg->name, arg);
   const tnm_tree *own = tnm_tree_get(w->of->tree, "inputs");
@@ -175,13 +218,11 @@ static tnm_tree *write_inputs(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *list = new_collection(w, TNM_LIST);
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    append_node(list, write_full_shape_operand(w, make_head_name(w, i),
-                                               op->outputs[i]));
+    append_node(list, write_output(w, i, make_head_name(w, i)));
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     append_node(list, write_input(w, i));
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    append_node(list, write_full_shape_operand(w, op->outputs[i]->name,
-                                               op->outputs[i]));
+    append_node(list, write_output(w, i, op->outputs[i]->name));
   return list;
 }
 
@@ -191,6 +232,11 @@ static tnm_tree *write_outputs(writer *w) {
   tnm_tree *list = new_collection(w, TNM_LIST);
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
     tnm_tree *slope = write_operand(w, make_gradient_name(w, i), op->inputs[i]);
+    if (w->of->axes != NULL) {
+      put_line_shape(w, slope, w->of->axes->levels.inputs[i]);
+      append_node(list, slope);
+      continue;
+    }
     put_text(w, slope, "shape",
              is_broadcast(w) ? op->inputs[i]->name : make_head_name(w, 0));
     if (op->n_inputs == 1 && tnm_has_same_dtype(op->inputs[0], op->outputs[0]))
@@ -292,6 +338,7 @@ static tnm_tree *write_operator(writer *w, const char *name) {
                            op->n_inputs == 1 ? "" : "s", op->name));
   put_copy(w, map, w->of->tree, "params");
   put_key(w, map, "dtypes", write_dtypes(w));
+  put_copy(w, map, w->of->tree, "axes");
   put_key(w, map, "inputs", write_inputs(w));
   put_key(w, map, "outputs", write_outputs(w));
   put_key(w, map, "forward", write_forward(w));
@@ -302,7 +349,8 @@ static tnm_tree *write_operator(writer *w, const char *name) {
 /* Tests whether an operator has a gradient of formulas, from which NAME_grad
  * can be derived. */
 static bool has_formula_gradient(const tnm_operator *o) {
-  if (o->op == NULL || o->generated_backward == NULL || o->tree == NULL)
+  if (o->op == NULL || o->generated_backward == NULL || o->tree == NULL ||
+      (o->axes != NULL && !tnm_has_line_gradient(o)))
     return false;
   return (o->op->flags & TN_OP_BACKWARD_ONLY) == 0;
 }

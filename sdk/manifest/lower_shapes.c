@@ -149,6 +149,8 @@ static void read_shape(tnm_lower *lower, const tnm_operands *list, uint32_t i) {
     read_shape_word(lower, value, list->list, list->v[i]);
   else if (value->kind == TNM_LIST)
     read_pattern(lower, value, list->v[i]);
+  else if (tnm_tree_has(value, "line") || tnm_tree_has(value, "place"))
+    tnm_read_line_shape(lower, value, list->list, list->v[i]);
   else
     read_shape_function(lower, value, list->v[i]);
   lower->unshaped |= tnm_diags_errors(lower->diags) > before;

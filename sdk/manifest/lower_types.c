@@ -193,6 +193,11 @@ static void check_exponent(const formula_types *m, const tnm_expr *exponent) {
                           "wants a whole constant exponent for");
 }
 
+/* Tests whether a reduction of integers is an integer. */
+static bool is_whole_reduction(const tnm_expr *e) {
+  return e->index != TNM_R_MEAN && e->index != TNM_R_LOGSUMEXP;
+}
+
 /* Checks all parts of an expression against the classes of the formula. */
 static void check_expr_classes(const formula_types *m, const tnm_expr *e) {
   const bool negated = e->kind == TNM_NEG && e->args[0]->kind == TNM_NUMBER;
@@ -202,6 +207,9 @@ static void check_expr_classes(const formula_types *m, const tnm_expr *e) {
     return;
   }
   if (e->kind == TNM_CALL) check_call_class(m, e);
+  if (integers && e->kind == TNM_REDUCE && !is_whole_reduction(e))
+    report_class_conflict(m, e->pos, tnm_reduction_name(e->index),
+                          "is not defined for");
   const bool power =
       integers && is_power_node(e) && !is_integer_constant(e->args[1]);
   if (power) check_exponent(m, e->args[1]);

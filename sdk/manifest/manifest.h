@@ -17,6 +17,8 @@
  *              patterns and conditions -> tn_node programs
  *   lower*.c   tree -> tn_plugin tables and tnm_operator
  *   lower_inplace.c    `inplace` -> the pairs of each kernel
+ *   lower_lines.c
+ *              `axes:`, for formulas with reductions
  *   lower_binding.c, binding_*.c
  *              `binding:` -> tnm_binding (binding.h)
  *   note.c     the tables of a built plugin, for kernels_for
@@ -106,7 +108,8 @@ typedef struct tnm_scope {
   uint32_t n_outputs;
   const tn_field *const *params;
   uint32_t n_params;
-  bool gradient; /* `grad.<output>` and outputs may be used too */
+  bool gradient;    /* `grad.<output>` and outputs may be used too */
+  const char *axes; /* the name of axes for reductions; NULL: none */
 } tnm_scope;
 
 /* Parses a scalar expression. NULL after a message (E003x). */
@@ -177,6 +180,15 @@ typedef struct tnm_formula {
   const char *text; /* the item as the author wrote it */
   tnm_pos pos;
 } tnm_formula;
+
+/* The axes over which the formulas of an operator reduce (`axes:`). */
+typedef struct tnm_axes {
+  const char *name;
+  uint32_t param; /* a parameter of type int or ints; TN_NONE: `number` */
+  int64_t number; /* a constant axis */
+  uint32_t loop;  /* the input with the shape of the loop */
+  tnm_levels levels;
+} tnm_axes;
 
 /* A hand-written kernel: its tables and the author's symbols. */
 typedef struct tnm_kernel {
@@ -256,6 +268,7 @@ typedef struct tnm_operator {
   const struct tnm_operator *described; /* the manifest of the operator of
                                            `target`; NULL if only a built file
                                            has the operator */
+  const tnm_axes *axes;       /* NULL: the formulas have no reductions */
   const tnm_formula *forward; /* one formula for each output; n_forward is 0
                                  without formulas */
   size_t n_forward;

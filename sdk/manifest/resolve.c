@@ -158,6 +158,66 @@ static void resolve_grad(resolver *r, tnm_expr *expr) {
   }
 }
 
+/* --------------------------------------------------------------- reductions */
+
+/* Tests whether an expression is the name of the operator's axes. */
+static bool is_axes(const resolver *r, const tnm_expr *expr) {
+  return r->scope->axes != NULL && expr->kind == TNM_NAME &&
+         strcmp(expr->text, r->scope->axes) == 0;
+}
+
+/* Reports that a formula uses the name of axes as a number. */
+static void report_axes_number(resolver *r, const tnm_expr *expr) {
+  tnm_diag_spec spec = {"E0049", expr->pos, "no number"};
+  size_t id =
+      tnm_diag_add(r->source->diags, &spec,
+                   "`%s` is the name of axes in this operator", expr->text);
+  tnm_diag_add_help(r->source->diags, id,
+                    "write it as the second argument of a reduction: "
+                    "`sum(data, %s)`",
+                    expr->text);
+  r->failed = true;
+}
+
+/* Reports a reduction over something that is not the operator's axes. */
+static void report_no_axes(resolver *r, const tnm_expr *expr) {
+  tnm_diag_spec spec = {"E0049", expr->args[1]->pos, "not the name of axes"};
+  size_t id =
+      tnm_diag_add(r->source->diags, &spec,
+                   "`%s` needs the axes over which it reduces", expr->text);
+  tnm_diag_add_help(r->source->diags, id, "write `%s(..., %s)`", expr->text,
+                    r->scope->axes);
+  r->failed = true;
+}
+
+/* Resolves `sum(data, axis)` and `count(axis)`. Returns false if the call is
+ * another one. */
+static bool resolve_reduction(resolver *r, tnm_expr *expr) {
+  if (r->scope->axes == NULL) return false;
+  if (strcmp(expr->text, "count") == 0 && expr->n_args == 1 &&
+      is_axes(r, expr->args[0])) {
+    expr->kind = TNM_COUNT;
+    expr->text = r->scope->axes;
+    expr->n_args = 0;
+    expr->args[0] = NULL;
+    return true;
+  }
+  const uint32_t reduction = tnm_reduction_find(expr->text);
+  if (reduction == TN_NONE || expr->n_args != 2) return false;
+  const bool has_axes = is_axes(r, expr->args[1]);
+  if (!has_axes && tnm_function_find(expr->text) != TN_NONE) return false;
+  if (!has_axes) {
+    report_no_axes(r, expr);
+    return true;
+  }
+  expr->kind = TNM_REDUCE;
+  expr->index = reduction;
+  expr->text = r->scope->axes;
+  expr->n_args = 1;
+  expr->args[1] = NULL;
+  return true;
+}
+
 /* ---------------------------------------------------------------- functions */
 
 /* Returns the name of the operator that computes a function of many elements,
@@ -190,6 +250,15 @@ static const char *find_operator(const char *name) {
 static bool add_operator_help(tnm_diags *diags, size_t id, const char *name) {
   const char *operator_name = find_operator(name);
   if (operator_name == NULL) return false;
+  if (tnm_reduction_find(name) != TN_NONE) {
+    tnm_diag_add_help(
+        diags, id,
+        "over axes it is a reduction: declare `axes: [axis]`, "
+        "where `axis` is a parameter, and write `%s(data, axis)`; "
+        "or call the operator `%s`",
+        name, operator_name);
+    return true;
+  }
   tnm_diag_add_help(
       diags, id,
       "formulas are computed element by element; the operator `%s` "
@@ -226,6 +295,7 @@ static bool check_call_args(resolver *r, const tnm_expr *expr) {
 
 /* Finds the called function; reports mistakes. */
 static void resolve_call(resolver *r, tnm_expr *expr) {
+  if (resolve_reduction(r, expr)) return;
   expr->index = tnm_function_find(expr->text);
   if (expr->index == TN_NONE) {
     report_unknown_function(r, expr);
@@ -244,10 +314,13 @@ static const tnm_expr *resolve_expr(resolver *r, const tnm_expr *syntax) {
     return NULL;
   }
   *expr = *syntax;
-  if (expr->kind == TNM_NAME) resolve_name(r, expr);
+  if (is_axes(r, expr))
+    report_axes_number(r, expr);
+  else if (expr->kind == TNM_NAME)
+    resolve_name(r, expr);
   if (expr->kind == TNM_GRAD) resolve_grad(r, expr);
   if (expr->kind == TNM_CALL) resolve_call(r, expr);
-  for (uint32_t i = 0; i < tnm_expr_count_args(syntax); ++i)
+  for (uint32_t i = 0; i < tnm_expr_count_args(expr); ++i)
     expr->args[i] = resolve_expr(r, syntax->args[i]);
   return expr;
 }

@@ -41,6 +41,9 @@ static const tnm_key plugin_keys[] = {
       {"doc", S, false, "Markdown"},                                         \
       {"params", L, false, "parameters; their order is ABI"},                \
       {"dtypes", M, false, "type variables, each with the types it may be"}, \
+      {"axes", L | M, false,                                                 \
+       "name of the axes over which formulas reduce: a parameter, "          \
+       "`[axis]`, or a number, `{channel: 1}`"},                             \
       {"inputs", L, false, "inputs; their order is ABI"},                    \
       {"outputs", L, must, "outputs; their order is ABI"},                   \
       {"aux", L, false, "states that the operator changes"},                 \
@@ -149,6 +152,11 @@ static const tnm_key aux_keys[] = {
 
 static const tnm_key hook_keys[] = {
     {"c", S, true, "C function that infers the shapes"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key line_keys[] = {
+    {"line", S, false, "axes: the shape of the loop with 1 along them"},
+    {"place", S, false, "axes: the lengths of these axes alone"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key require_keys[] = {
@@ -273,6 +281,8 @@ const tnm_schema tnm_schema_output = {"an output", "output", output_keys,
 const tnm_schema tnm_schema_aux = {"an auxiliary state", "aux", aux_keys,
                                    false};
 const tnm_schema tnm_schema_hook = {"a shape hook", "shape", hook_keys, false};
+const tnm_schema tnm_schema_line = {"a shape over lines", "shape", line_keys,
+                                    false};
 const tnm_schema tnm_schema_require = {"a requirement", "requirement",
                                        require_keys, false};
 const tnm_schema tnm_schema_deprecated = {"`deprecated`", "deprecated",

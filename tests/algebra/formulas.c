@@ -16,7 +16,8 @@ static const tnm_scope scope = {.inputs = inputs,
                                 .n_outputs = 2,
                                 .params = params,
                                 .n_params = 2,
-                                .gradient = true};
+                                .gradient = true,
+                                .axes = "axis"};
 
 void formulas_open(formulas *f) {
   tn__arena_init(&f->arena, tn__env_default());
@@ -50,6 +51,12 @@ const char *formula_text(formulas *f, const tnm_expr *expr) {
 
 int formula_derive(formulas *f, const char *out, const char *two,
                    const tnm_expr *gradients[3]) {
+  return formula_derive_lines(f, out, two, NULL, gradients);
+}
+
+int formula_derive_lines(formulas *f, const char *out, const char *two,
+                         const tnm_levels *levels,
+                         const tnm_expr *gradients[3]) {
   const tnm_expr *list[2] = {parse_formula(f, out), NULL};
   if (two != NULL) list[1] = parse_formula(f, two);
   const tnm_derivation d = {.arena = &f->arena,
@@ -57,6 +64,7 @@ int formula_derive(formulas *f, const char *out, const char *two,
                             .outputs = outputs,
                             .n_outputs = two == NULL ? 1 : 2,
                             .inputs = inputs,
-                            .n_inputs = 3};
+                            .n_inputs = 3,
+                            .levels = levels};
   return tnm_derive(&d, gradients);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * formulas.h: formulas for the tests of sdk/algebra. They are written as text,
  * and the parser of sdk/manifest reads them. Inputs are x, y, z, parameters a,
- * b, and outputs out, two.
+ * b, outputs out, two, and the axes of reductions are `axis`.
  */
 #ifndef TENON_TESTS_FORMULAS_H_
 #define TENON_TESTS_FORMULAS_H_
@@ -26,5 +26,10 @@ const char *formula_text(formulas *f, const tnm_expr *expr);
  * of tnm_derive. */
 int formula_derive(formulas *f, const char *out, const char *two,
                    const tnm_expr *gradients[3]);
+
+/* The same for operands of these levels; NULL: all are full. */
+int formula_derive_lines(formulas *f, const char *out, const char *two,
+                         const tnm_levels *levels,
+                         const tnm_expr *gradients[3]);
 
 #endif /* TENON_TESTS_FORMULAS_H_ */

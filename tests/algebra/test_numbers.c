@@ -144,7 +144,10 @@ static point random_point(double low, double high) {
 }
 
 static long double value_at(const tnm_expr *e, const point *p) {
-  const tnm_values values = {p->in, p->out, p->grads, p->params};
+  const tnm_values values = {.inputs = p->in,
+                             .outputs = p->out,
+                             .grads = p->grads,
+                             .params = p->params};
   return tnm_expr_value(e, &values);
 }
 

@@ -50,7 +50,7 @@ static void reading_deinit(reading *r) {
 }
 
 static tnm_scope scope_of(bool gradient) {
-  const tnm_scope scope = {inputs, 3, outputs, 2, params, 4, gradient};
+  const tnm_scope scope = {inputs, 3, outputs, 2, params, 4, gradient, "axis"};
   return scope;
 }
 

@@ -44,7 +44,7 @@ static const tnm_expr *parse_in(const char *text, bool gradient) {
                    "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", text);
   uint32_t index = tnm_diags_add_file(diags, "quadratic.yaml", file, (size_t)n);
   tnm_source source = {&arena, diags, text, {18, 8, 1, index}};
-  tnm_scope scope = {inputs, 2, outputs, 1, params, 4, gradient};
+  tnm_scope scope = {inputs, 2, outputs, 1, params, 4, gradient, NULL};
   return tnm_expr_parse(&source, &scope);
 }
 
@@ -314,7 +314,7 @@ static void scarce_free(void *ctx, void *memory) {
 Test(expr, every_failed_allocation_is_survived) {
   tn__env env = *tn__env_default();
   env.allocator = (tn_allocator){NULL, scarce_alloc, scarce_free};
-  const tnm_scope scope = {inputs, 2, outputs, 1, params, 4, false};
+  const tnm_scope scope = {inputs, 2, outputs, 1, params, 4, false, NULL};
   bool parsed = false;
   for (size_t n = 0; n < 100 && !parsed; ++n) {
     tn__arena own;

@@ -321,6 +321,36 @@ Test(lower, kernels_of_broadcast_operators_are_elementwise) {
   cr_expect_null(o->generated_backward);
 }
 
+/* Fused runs take kernels that are element by element or one reduction; those
+ * over lines are neither. One output alone has an element for each of the loop,
+ * so it may have the memory of data. */
+Test(lower, kernels_over_lines_are_no_part_of_fused_runs) {
+  const tnm_operator *o = lower_text(
+      HEAD FLOATS
+      "params: [{name: axis, type: int, default: -1}]\n"
+      "axes: [axis]\n"
+      "inputs: [{name: data, dtype: T}, {name: gamma, dtype: T, shape: {place: "
+      "axis}}]\n"
+      "outputs: [{name: out, dtype: T, shape: data, inplace: data},\n"
+      "  {name: mean, dtype: T, shape: {line: axis}}]\n"
+      "forward:\n  out: gamma*(data - mean(data, axis))\n"
+      "  mean: mean(data, axis)\n"
+      "gradient: auto\n");
+  const tn_kernel *kernels[2] = {o->generated, o->generated_backward};
+  for (int i = 0; i < 2; ++i) {
+    cr_assert_not_null(kernels[i]);
+    cr_expect_eq(kernels[i]->flags,
+                 TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC);
+    cr_expect_eq(kernels[i]->writes,
+                 TN_WRITES_WRITE | TN_WRITES_ADD | TN_WRITES_INPLACE);
+  }
+  cr_expect_eq(o->axes->loop, 0);
+  cr_expect_eq(o->axes->levels.inputs[1], TNM_LEVEL_PLACE);
+  cr_expect_eq(o->axes->levels.outputs[1], TNM_LEVEL_LINE);
+  /* a gradient with one element for each place is a sum: no second gradient */
+  cr_expect_eq(current->n_operators, 1);
+}
+
 Test(lower, integers_and_types_to_compute_in_are_kept) {
   const tnm_operator *o =
       lower_text(HEAD

@@ -89,6 +89,10 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
 }
 
 static void add_pass(const kernel_pass *pass) {
+  if (pass->op->axes != NULL) {
+    emit_cuda_line_kernel(pass);
+    return;
+  }
   formula_use *uses = tn__arena_alloc(pass->arena, pass->n * sizeof *uses);
   if (uses == NULL) {
     pass->c->failed = true;
@@ -110,6 +114,7 @@ static void add_pass(const kernel_pass *pass) {
 }
 
 static void add_prototype(const kernel_pass *pass) {
+  if (pass->op->axes != NULL) emit_cuda_line_prototypes(pass);
   c_function_head(pass->c, &(c_function){"int32_t ", cuda_name(pass),
                                          "const tn_frame *call", ";"});
 }

@@ -192,7 +192,10 @@ static void add_dtype(tn__buf *out, const tn_op *op, const tn_arg *arg) {
 }
 
 static void add_shape(tn__buf *out, const tn_arg *arg) {
-  if (arg->shape_text != NULL && arg->shape_kind != TN_SHAPE_HOOK)
+  const bool is_function =
+      arg->shape_kind == TN_SHAPE_HOOK &&
+      (arg->shape_text == NULL || strncmp(arg->shape_text, "{c:", 3) == 0);
+  if (arg->shape_text != NULL && !is_function)
     add_code(out, arg->shape_text);
   else
     tn__buf_add(out, (arg->flags & TN_ARG_DYNAMIC) != 0 ? "decided by the call"

@@ -141,6 +141,8 @@ void emit_kernel_table(emit *e, const tn_kernel *kernel,
 /* Writes an author's kernel: its options, the steps of prepare, its tables. */
 void emit_written(emit *e, const tnm_kernel *kernel);
 
+/* Tests whether an operator of a file has formulas over lines. */
+bool has_axes(const emit *e, const char *stem);
 /* Tests whether the companion has kernels of an operator: generated or
  * written. */
 bool has_cuda(const tnm_operator *op);

@@ -156,9 +156,9 @@ void emit_cuda_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.gen.cu", stem), stem);
   c_add(&e->c,
         "#include \"%s.formula.gen.h\"\n\n"
-        "#include <tenon/kernel/elementwise.cuh>\n\n"
+        "#include <tenon/kernel/%s.cuh>\n\n"
         "#include \"cuda.gen.h\"\n",
-        stem);
+        stem, has_axes(e, stem) ? "lines" : "elementwise");
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
     if (strcmp(op->stem, stem) != 0 || !needs_formulas(op)) continue;
@@ -189,7 +189,10 @@ static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
   emit_kernel_name(&name, from, kernel->pass);
   const char *compute =
       name_format(e, "%s_%s_cuda", plugin, name.s != NULL ? name.s : "");
-  emit_kernel_table(e, kernel, &(kernel_functions){.compute = compute});
+  const char *prepare =
+      from->axes == NULL ? NULL : name_format(e, "%s_prepare", compute);
+  emit_kernel_table(
+      e, kernel, &(kernel_functions){.prepare = prepare, .compute = compute});
   e->c.failed |= name.failed;
   tn__buf_deinit(&name);
 }

@@ -10,6 +10,9 @@
  *   twin.c     equal formulas
  *   kernel.c   loops and tables for the CPU
  *   cuda.c     loops and tables for CUDA
+ *   line_plan.c, lines.c, line_cuda.c
+ *              formulas with reductions: their steps, the loops and tables for
+ *              the CPU, those for CUDA
  */
 #ifndef OPGEN_EMIT_KERNEL_H_
 #define OPGEN_EMIT_KERNEL_H_
@@ -73,6 +76,11 @@ typedef struct kernel_pass {
 void for_each_pass(c_file *c, const tnm_plugin *plugin, const tnm_operator *op,
                    void (*add)(const kernel_pass *pass));
 
+/* Names in the formula of a step over lines (line_plan.h), as kinds of
+ * tnm_expr: the row that reduction `index` computes, and the result of step
+ * `index`. */
+enum { FORMULA_ROW = 32, FORMULA_RESULT = 33 };
+
 /* The reads and the result of a formula. `params` is NULL if it reads none. */
 typedef struct formula_use {
   const tnm_formula *formula;
@@ -84,12 +92,19 @@ typedef struct formula_use {
   int classes;        /* the set of TNM_CLASS_* that calls compute in */
   const char *target; /* C name of the result: "out", "grad_data" */
   bool gives_truth;   /* the result is bool: no form for floats writes it */
+  const char *name;   /* of a step over lines; NULL: named after the target */
 } formula_use;
 
 /* Fills `use`; the lists are in the pass's arena. False if memory ran out; the
  * pass's file remembers that. */
 bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
                       formula_use *use);
+/* Fills the lists of `use` only. */
+bool formula_use_list(const kernel_pass *pass, const tnm_formula *formula,
+                      formula_use *use);
+/* Fills `use` with the reads and results of all formulas of a pass, as those of
+ * the first, for kernels that compute all formulas in one class. */
+bool formula_use_all(const kernel_pass *pass, formula_use *use);
 /* The least class in which its calls compute, by `compute` of its operands; 0:
  * none. */
 int formula_least_class(const kernel_pass *pass, const formula_use *use);
@@ -133,10 +148,30 @@ const char *formula_variable(const kernel_pass *pass, const tnm_expr *name);
  * of all outputs, all inputs, all outputs. */
 uint32_t formula_input_index(const kernel_pass *pass, const tnm_expr *tensor);
 
+/* The declaration of a copy of the parameters in a loop; `(void)params` if the
+ * formula reads none. */
+void formula_copy_params(const kernel_pass *pass, const formula_use *use);
+/* "quadratic" or "quadratic_v2" */
+const char *pass_operator(const kernel_pass *pass);
+
 /* Writes "quadratic.yaml: out = a*data^2 + b*data + c", followed by `more`. It
  * has no line number: text added above a formula changes no loop. */
 void formula_comment(const kernel_pass *pass, const formula_use *use,
                      const char *more);
+
+/* ------------------------------------------------------------------ lines.c */
+
+/* Write the functions of the steps of a pass with reductions, and its loops,
+ * tables and kernel for the CPU. */
+void emit_line_functions(const kernel_pass *pass);
+void emit_line_kernel(const kernel_pass *pass);
+/* Write those for CUDA, as C++, and their prototypes. */
+void emit_cuda_line_kernel(const kernel_pass *pass);
+void emit_cuda_line_prototypes(const kernel_pass *pass);
+/* Writes the function that infers the shapes of an operator with axes,
+ * "rms_norm_infer". */
+void emit_line_infer(c_file *c, const tnm_plugin *plugin,
+                     const tnm_operator *op);
 
 /* ------------------------------------------------------------------- twin.c */
 

@@ -278,7 +278,9 @@ static void emit_op_table(emit *e, const op_names *names,
   c_string(c, "replaces", op->op->replaces);
   c_string(c, "use", op->op->use);
   emit_op_lists(e, names->local, op->op);
-  c_value(c, "infer", op->infer_symbol);
+  c_value(c, "infer",
+          op->axes == NULL ? op->infer_symbol
+                           : name_format(e, "%s_infer", names->local));
   c_close(c);
 }
 

@@ -297,6 +297,7 @@ void emit_target(emit *e, const tnm_operator *op) {
 static void emit_operator(emit *e, const tnm_operator *op) {
   e->op = op;
   c_section(&e->c, name_operator(e, op).full);
+  if (op->op != NULL && op->axes != NULL) emit_line_infer(&e->c, e->plugin, op);
   if (op->op != NULL)
     emit_op(e, op);
   else
@@ -320,6 +321,15 @@ static bool has_flag(const emit *e, const char *stem, uint32_t flag) {
   return false;
 }
 
+/* Tests whether an operator of the file has formulas over lines. */
+bool has_axes(const emit *e, const char *stem) {
+  for (size_t i = 0; i < e->plugin->n_operators; ++i)
+    if (e->plugin->operators[i].axes != NULL &&
+        strcmp(e->plugin->operators[i].stem, stem) == 0)
+      return true;
+  return false;
+}
+
 void emit_source(emit *e, const char *stem) {
   emit_hashed_banner(e, name_format(e, "%s.gen.c", stem), stem);
   c_add(&e->c, "#include \"%s.gen.h\"\n", stem);
@@ -329,6 +339,8 @@ void emit_source(emit *e, const char *stem) {
     c_add(&e->c, "\n#include <tenon/plugin/device.h>\n");
   if (has_flag(e, stem, TN_KERNEL_REDUCTION))
     c_add(&e->c, "\n#include <tenon/draft/reduction.h>\n");
+  if (has_axes(e, stem))
+    c_add(&e->c, "\n#include <tenon/kernel/line_shapes.h>\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
       emit_operator(e, &e->plugin->operators[i]);
@@ -337,9 +349,10 @@ void emit_source(emit *e, const char *stem) {
 void emit_kernel_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.kernel.gen.c", stem), stem);
   c_add(&e->c,
-        "#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel/kernel.h>\n\n"
+        "#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel/%s.h>\n\n"
         "#include \"%s.formula.gen.h\"\n",
-        name_identifier(e, e->plugin->plugin->name, false), stem);
+        name_identifier(e, e->plugin->plugin->name, false),
+        has_axes(e, stem) ? "lines" : "kernel", stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
     if (strcmp(op->stem, stem) != 0 || !needs_formulas(op)) continue;

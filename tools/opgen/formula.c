@@ -78,7 +78,7 @@ static const char *keep_text(const kernel_pass *pass, tn__buf *buf) {
   return text;
 }
 
-static const char *operator_name(const kernel_pass *pass) {
+const char *pass_operator(const kernel_pass *pass) {
   tn__buf buf;
   tn__buf_init(&buf, pass->arena->env);
   add_operator(&buf, pass->op);
@@ -86,13 +86,13 @@ static const char *operator_name(const kernel_pass *pass) {
 }
 
 const char *pass_name(const kernel_pass *pass) {
-  return pass_format(pass, "%s_%s", operator_name(pass),
+  return pass_format(pass, "%s_%s", pass_operator(pass),
                      pass->pass == TN_PASS_BACKWARD ? "backward" : "forward");
 }
 
 const char *pass_params(const kernel_pass *pass) {
   return pass_format(pass, "%s_%s_params", pass->plugin->plugin->name,
-                     operator_name(pass));
+                     pass_operator(pass));
 }
 
 /* The result of a formula: an output, or the gradient of an input. */
@@ -104,10 +104,11 @@ static const tn_arg *target_arg(const kernel_pass *pass,
 
 const char *formula_name(const kernel_pass *pass, const formula_use *use,
                          int class_bit) {
-  return pass_format(pass, "%s%s_%s_%s%s", operator_name(pass),
-                     pass->pass == TN_PASS_BACKWARD ? "_backward" : "",
-                     target_arg(pass, use->formula)->name,
-                     tnm_class_name(class_bit), formula_form_end(pass->form));
+  return pass_format(
+      pass, "%s%s_%s_%s%s", pass_operator(pass),
+      pass->pass == TN_PASS_BACKWARD ? "_backward" : "",
+      use->name != NULL ? use->name : target_arg(pass, use->formula)->name,
+      tnm_class_name(class_bit), formula_form_end(pass->form));
 }
 
 /* Names in generated code. Names in manifests are in lower case, so a capital
@@ -125,10 +126,22 @@ static bool is_reserved(const char *name) {
   return false;
 }
 
+/* The same for formulas over lines: "r0", "e0", "count". */
+static bool is_reserved_in_lines(const char *name) {
+  if (strcmp(name, "count") == 0) return true;
+  return (name[0] == 'r' || name[0] == 'e') && name[1] != '\0' &&
+         strspn(name + 1, "0123456789") == strlen(name + 1);
+}
+
 const char *formula_variable(const kernel_pass *pass, const tnm_expr *name) {
   if (name->kind == TNM_GRAD) return pass_format(pass, "grad_%s", name->text);
-  return pass_format(pass, "%s%s", name->text,
-                     is_reserved(name->text) ? "_V" : "");
+  if (name->kind == FORMULA_ROW || name->kind == FORMULA_RESULT)
+    return name->text;
+  if (name->kind == TNM_COUNT) return "count";
+  const bool is_taken =
+      is_reserved(name->text) ||
+      (pass->op->axes != NULL && is_reserved_in_lines(name->text));
+  return pass_format(pass, "%s%s", name->text, is_taken ? "_V" : "");
 }
 
 uint32_t formula_input_index(const kernel_pass *pass, const tnm_expr *tensor) {
@@ -165,7 +178,8 @@ static void collect_all(const tnm_expr *expr, formula_use *use) {
   if (expr->kind == TNM_PARAM)
     collect_name(use->params, &use->n_params, expr);
   else if (expr->kind == TNM_INPUT || expr->kind == TNM_OUTPUT ||
-           expr->kind == TNM_GRAD)
+           expr->kind == TNM_GRAD || expr->kind == TNM_COUNT ||
+           expr->kind == FORMULA_ROW || expr->kind == FORMULA_RESULT)
     collect_name(use->tensors, &use->n_tensors, expr);
   for (uint32_t i = 0; i < expr->n_args; ++i) collect_all(expr->args[i], use);
 }
@@ -211,6 +225,10 @@ static const tn_arg *tensor_arg(const tn_op *op, const tnm_expr *tensor) {
                                    : op->outputs[tensor->index];
 }
 
+static bool is_tensor(const tnm_expr *e) {
+  return e->kind == TNM_INPUT || e->kind == TNM_OUTPUT || e->kind == TNM_GRAD;
+}
+
 /* The classes that the types of the operands can lead to. Operands with a
  * common type variable always have one type. */
 static int classes_of_types(const kernel_pass *pass, const formula_use *use) {
@@ -218,10 +236,12 @@ static int classes_of_types(const kernel_pass *pass, const formula_use *use) {
   const tn_arg *target = target_arg(pass, use->formula);
   int classes = classes_of(pass, target);
   for (size_t i = 0; i < use->n_tensors; ++i) {
+    if (!is_tensor(use->tensors[i])) continue;
     const tn_arg *arg = tensor_arg(op, use->tensors[i]);
     bool known = same_type(arg, target);
     for (size_t k = 0; k < i; ++k)
-      known = known || same_type(arg, tensor_arg(op, use->tensors[k]));
+      known = known || (is_tensor(use->tensors[k]) &&
+                        same_type(arg, tensor_arg(op, use->tensors[k])));
     if (!known) classes = join_sets(classes, classes_of(pass, arg));
   }
   return classes;
@@ -231,6 +251,7 @@ int formula_least_class(const kernel_pass *pass, const formula_use *use) {
   int least = tnm_class_of(
       tnm_operand_compute(pass->op, target_arg(pass, use->formula)));
   for (size_t i = 0; i < use->n_tensors; ++i) {
+    if (!is_tensor(use->tensors[i])) continue;
     const tn_arg *arg = tensor_arg(pass->op->op, use->tensors[i]);
     least =
         tnm_class_join(least, tnm_class_of(tnm_operand_compute(pass->op, arg)));
@@ -259,6 +280,9 @@ static int classes_of_formula(const tnm_expr *expr) {
     return classes_of_number(expr->args[0], true);
   if (expr->kind == TNM_CALL)
     classes = (int)tnm_function_at(expr->index)->classes;
+  if (expr->kind == TNM_REDUCE &&
+      (expr->index == TNM_R_MEAN || expr->index == TNM_R_LOGSUMEXP))
+    classes = TNM_CLASS_FLOATS;
   const bool is_power = (expr->kind == TNM_BINARY && expr->op == '^') ||
                         (expr->kind == TNM_CALL && expr->index == TNM_F_POW);
   if (is_power && !is_whole(expr->args[1])) classes = TNM_CLASS_FLOATS;
@@ -273,17 +297,50 @@ static size_t count_nodes(const tnm_expr *expr) {
   return n;
 }
 
-bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
-                      formula_use *use) {
-  const size_t n = count_nodes(formula->expr);
-  *use = (formula_use){.formula = formula};
+static bool alloc_lists(const kernel_pass *pass, size_t n, formula_use *use) {
   use->tensors = tn__arena_alloc(pass->arena, n * sizeof *use->tensors);
   use->params = tn__arena_alloc(pass->arena, n * sizeof *use->params);
-  if (!use->tensors || !use->params) {
-    pass->c->failed = true;
-    return false;
-  }
+  if (!use->tensors || !use->params) pass->c->failed = true;
+  return use->tensors && use->params;
+}
+
+/* The result of a formula as a name. */
+static tnm_expr name_target(const kernel_pass *pass,
+                            const tnm_formula *formula) {
+  return (tnm_expr){
+      .kind = pass->pass == TN_PASS_BACKWARD ? TNM_INPUT : TNM_OUTPUT,
+      .index = formula->index,
+      .text = target_arg(pass, formula)->name};
+}
+
+bool formula_use_list(const kernel_pass *pass, const tnm_formula *formula,
+                      formula_use *use) {
+  *use = (formula_use){.formula = formula};
+  if (!alloc_lists(pass, count_nodes(formula->expr), use)) return false;
   collect_all(formula->expr, use);
+  return true;
+}
+
+bool formula_use_all(const kernel_pass *pass, formula_use *use) {
+  size_t n = pass->n;
+  *use = (formula_use){.formula = &pass->formulas[0]};
+  for (size_t i = 0; i < pass->n; ++i) n += count_nodes(pass->formulas[i].expr);
+  tnm_expr *targets = tn__arena_alloc(pass->arena, pass->n * sizeof *targets);
+  if (!alloc_lists(pass, n, use) || targets == NULL) return false;
+  int classes = TNM_CLASS_ALL;
+  for (size_t i = 0; i < pass->n; ++i) {
+    targets[i] = name_target(pass, &pass->formulas[i]);
+    collect_all(&targets[i], use);
+    collect_all(pass->formulas[i].expr, use);
+    classes &= classes_of_formula(pass->formulas[i].expr);
+  }
+  use->classes = classes & classes_of_types(pass, use);
+  return true;
+}
+
+bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
+                      formula_use *use) {
+  if (!formula_use_list(pass, formula, use)) return false;
   use->classes =
       classes_of_types(pass, use) & classes_of_formula(formula->expr);
   const tn_arg *arg = target_arg(pass, formula);
@@ -424,6 +481,10 @@ void formula_function(const kernel_pass *pass, const formula_use *use,
 }
 
 static void add_functions(const kernel_pass *pass) {
+  if (pass->op->axes != NULL) {
+    emit_line_functions(pass);
+    return;
+  }
   for (size_t i = 0; i < pass->n; ++i) {
     formula_use use;
     if (!formula_use_init(pass, &pass->formulas[i], &use)) return;

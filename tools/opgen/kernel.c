@@ -25,7 +25,7 @@ static const char *body_name(const kernel_pass *pass, const formula_use *use,
 /* --------------------------------------------------------------------- loop */
 
 /* The loop reads parameters from a copy, which no output can overlap. */
-static void add_params(const kernel_pass *pass, const formula_use *use) {
+void formula_copy_params(const kernel_pass *pass, const formula_use *use) {
   const char *type = pass_params(pass);
   if (use->n_params == 0) {
     c_add(pass->c, "(void)params;\n");
@@ -162,7 +162,7 @@ static void add_loop(const kernel_pass *pass, const formula_use *use,
       pass->c,
       &(c_function){"TN_KERNEL_BODY void ", name,
                     "const tn_kernel_block *block, const void *params", " {"});
-  add_params(pass, use);
+  formula_copy_params(pass, use);
   add_pointers(pass, use, class_type(class_bit), parts);
   if (parts) {
     add_parts(pass, use);
@@ -184,7 +184,7 @@ static void add_wide_loop(const kernel_pass *pass, const formula_use *use,
       pass->c,
       &(c_function){"TN_WIDE_FN void ", pass_format(pass, "%s_wide", name),
                     "const tn_kernel_block *block, const void *params", " {"});
-  add_params(pass, use);
+  formula_copy_params(pass, use);
   add_pointers(pass, use, class_type(class_bit), false);
   c_add(pass->c,
         "for (int64_t i = 0, n = block->n; n > 0; i += 16, n -= 16) {\n");
@@ -292,6 +292,10 @@ static void add_functions(const kernel_pass *pass) {
 }
 
 static void add_pass(const kernel_pass *pass) {
+  if (pass->op->axes != NULL) {
+    emit_line_kernel(pass);
+    return;
+  }
   formula_use *uses = tn__arena_alloc(pass->arena, pass->n * sizeof *uses);
   if (uses == NULL) {
     pass->c->failed = true;

@@ -102,7 +102,8 @@ const char *formula_find_twin(const kernel_pass *pass, const formula_use *use,
   bool end = false;
   for (size_t i = 0; i < pass->plugin->n_operators && !end; ++i) {
     const tnm_operator *op = &pass->plugin->operators[i];
-    if (op->op == NULL || !same_file(op, pass->op)) continue;
+    if (op->op == NULL || op->axes != NULL || !same_file(op, pass->op))
+      continue;
     kernel_pass earlier = *pass;
     earlier.op = op;
     earlier.pass = TN_PASS_FORWARD;
