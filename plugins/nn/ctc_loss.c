@@ -87,8 +87,9 @@ static ctc_work make_work(const tn_frame *call) {
   w.blank = is_last ? w.symbols - 1 : 0;
   w.least = is_last ? 0 : 1;
   w.rooms.n = nn_choose_workspace_count(w.batch);
-  w.rooms.bytes =
-      (uint64_t)((w.steps + 1 + ROWS) * count_row(&w)) * sizeof(double);
+  /* Two rows are prepared even if there is no step. */
+  const int64_t rows = (w.steps > 0 ? w.steps : 1) + 1 + ROWS;
+  w.rooms.bytes = (uint64_t)(rows * count_row(&w)) * sizeof(double);
   return w;
 }
 

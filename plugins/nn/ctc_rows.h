@@ -65,9 +65,9 @@ BODY void NAME(write_step)(const ctc_sample *c, const REAL *x,
                            const double *alpha, const double *beta,
                            double whole, REAL *to) {
   const double all = NAME(sum_scores)(x, c->symbols);
-  const REAL shift = (REAL)all;
   TN_KERNEL_INDEPENDENT
-  for (int64_t k = 0; k < c->symbols; ++k) to[k] = MATH(exp)(x[k] - shift);
+  for (int64_t k = 0; k < c->symbols; ++k)
+    to[k] = MATH(exp)((REAL)((double)x[k] - all));
   TN_KERNEL_INDEPENDENT
   for (int64_t s = 0; s < c->states; ++s)
     c->own[s] = tn_math_exp_f64(alpha[s] + beta[s] - whole);

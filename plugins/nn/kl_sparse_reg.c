@@ -67,7 +67,8 @@ int32_t nn_kl_sparse_reg(const tn_frame *call) {
   const tn_tensor *average = &call->out[NN_KL_SPARSE_REG_OUT_AVERAGE];
   kl_work w = make_work(call, &call->in[NN_KL_SPARSE_REG_IN_DATA]);
   const int64_t pieces = (w.columns + NN_CHUNK - 1) / NN_CHUNK;
-  const int moves = (call->flags & TN_CALL_TRAIN) && w.rows > 0;
+  const int moves = (call->flags & TN_CALL_TRAIN) && w.rows > 0 &&
+                    nn_kl_sparse_reg_params_of(call)->momentum < 1;
   int32_t code = TN_OK;
   w.from = call->in[NN_KL_SPARSE_REG_IN_DATA].data;
   if (w.columns == 0) return TN_OK;

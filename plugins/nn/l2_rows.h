@@ -31,8 +31,8 @@ LOOP(normalize_columns) {
   double squares[NN_CHUNK] = {0};
   for (int64_t k = 0; k < l->e.length; ++k)
     for (int64_t i = 0; i < n; ++i) {
-      const double value = (double)x[k * inner + i];
-      squares[i] += value * value;
+      const REAL value = x[k * inner + i];
+      squares[i] += (double)(value * value);
     }
   for (int64_t i = 0; i < n; ++i) {
     norms[i] = (REAL)sqrt(squares[i] + l->eps);

@@ -4,6 +4,8 @@
  */
 #include "quantize.gen.h"
 
+#include <float.h>
+
 #include "axis.h"
 
 #define NN_QUANTIZE_ONE static inline
@@ -206,6 +208,7 @@ int32_t nn_dynamic_quantize(const tn_frame *call) {
     most = x[i] > most ? x[i] : most;
   }
   if (least < 0 || most > 0) scale = (most - least) / 255;
+  if (!(scale <= FLT_MAX)) scale = most / 255 - least / 255;
   uint8_t zero = (uint8_t)nn_quantize_cut(rintf(-least / scale), 0, 0, 255);
   const tn_tensor scale_of = {.data = &scale, .dtype = TN_F32};
   const tn_tensor zero_of = {.data = &zero, .dtype = TN_U8};

@@ -33,8 +33,8 @@ BODY void NAME(measure_columns)(const rms_args *l, const REAL *x, int64_t n,
   double squares[NN_CHUNK] = {0};
   for (int64_t k = 0; k < l->e.length; ++k)
     for (int64_t i = 0; i < n; ++i) {
-      const double value = (double)x[k * l->e.inner + i];
-      squares[i] += value * value;
+      const REAL value = x[k * l->e.inner + i];
+      squares[i] += (double)(value * value);
     }
   for (int64_t i = 0; i < n; ++i)
     rstds[i] = (REAL)(1 / sqrt(squares[i] / (double)l->e.length + l->eps));

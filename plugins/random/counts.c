@@ -53,6 +53,11 @@ int32_t random_negative_binomial_infer(const tn_frame *call) {
   int32_t code = check_count(call, p->dtype);
   if (code == TN_OK) code = check_number(call, TN_F64, "k", p->k);
   if (code == TN_OK) code = check_above_zero(call, "p", p->p);
+  if (code == TN_OK && !(p->k * (1 - p->p) / p->p <= DRAW_MOST_MEAN))
+    code = TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "k=%g, p=%g: the mean k*(1 - p)/p is %g, but means of "
+                   "counts are at most %.0f",
+                   p->k, p->p, p->k * (1 - p->p) / p->p, DRAW_MOST_MEAN);
   return code == TN_OK ? state_shape(call, &p->shape) : code;
 }
 

@@ -74,6 +74,7 @@ DRAW_ONE double draw_log_factorial(double k) {
 DRAW_ONE double draw_small_count(const draw_source *source, double lam) {
   const double limit = exp(-lam);
   double product = 1, count = -1;
+  if (limit >= 1) return 0; /* exp(-lam) was rounded to 1 */
   for (uint32_t sub = DRAW_COUNT_BLOCK; product > limit; ++sub) {
     const tn_kernel_bits bits = draw_block(source, sub);
     for (int i = 0; i < 2 && product > limit; ++i, ++count)
@@ -127,7 +128,7 @@ DRAW_ONE int draw_is_valid(draw_row_kind kind, double a, double b) {
     case DRAW_ROW_POISSON:
       return a >= 0 && a <= DRAW_MOST_MEAN;
     case DRAW_ROW_NEGATIVE:
-      return a >= 0 && b > 0 && b <= 1;
+      return a >= 0 && b > 0 && b <= 1 && a * (1 - b) / b <= DRAW_MOST_MEAN;
     default:
       return a >= 0 && a <= DRAW_MOST_MEAN && b >= 0;
   }

@@ -156,16 +156,24 @@ static int32_t add_slopes(void *arg, int64_t begin, int64_t end) {
     const int64_t first = row * c->classes;
     for (int64_t k = 0; k < c->classes; ++k) write_number(to, first + k, 0);
     for (int64_t j = row * c->draws; j < (row + 1) * c->draws; ++j) {
-      const int64_t k = read_class(c->out, j), at = first + k;
-      if (k < 0 || k >= c->classes)
-        return TN_FAIL(c->call, TN_OUT_OF_RANGE,
-                       "element %lld of `out` is class %lld, but there are "
-                       "%lld; pass the output of the forward call",
-                       (long long)j, (long long)k, (long long)c->classes);
+      const int64_t at = first + read_class(c->out, j);
       write_number(to, at,
                    read_number(to, at) +
                        read_number(grad, j) / read_number(c->data, at));
     }
+  }
+  return TN_OK;
+}
+
+static int32_t check_classes(const choice *c) {
+  const int64_t n = tn_tensor_size(c->out);
+  for (int64_t j = 0; j < n; ++j) {
+    const int64_t k = read_class(c->out, j);
+    if (k < 0 || k >= c->classes)
+      return TN_FAIL(c->call, TN_OUT_OF_RANGE,
+                     "element %lld of `out` is class %lld, but there are "
+                     "%lld; pass the output of the forward call",
+                     (long long)j, (long long)k, (long long)c->classes);
   }
   return TN_OK;
 }
@@ -176,5 +184,7 @@ int32_t random_multinomial_backward(const tn_frame *call) {
       make_choice(call, data, &call->in[RANDOM_MULTINOMIAL_BACKWARD_OUT_OUT]);
   const int64_t size = tn_tensor_size(data);
   if (size == 0 || call->req[0] == TN_REQ_NULL) return TN_OK;
+  const int32_t code = check_classes(&c);
+  if (code != TN_OK) return code;
   return call->host->parallel_for(call, size / c.classes, 1, add_slopes, &c);
 }

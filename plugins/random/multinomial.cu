@@ -33,9 +33,19 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Stores a number of a class, or the logarithm of its probability. */
+/* Stores a number. */
 struct class_store {
   double x;
+  template <class T>
+  __device__ __forceinline__ void operator()(T *to) const {
+    *to = tn_cuda_put(x, T());
+  }
+};
+
+/* The same for a whole number: -1 becomes the greatest one of an unsigned
+ * type. */
+struct class_number {
+  int64_t x;
   template <class T>
   __device__ __forceinline__ void operator()(T *to) const {
     *to = tn_cuda_put(x, T());
@@ -71,7 +81,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const double u = (double)(int64_t)(word >> 11) * 0x1p-53;
     const int64_t k = random_find_class((const double *)a.at[SUMS].data + first,
                                         v.classes, u);
-    const class_store number = {(double)k};
+    const class_number number = {k};
     if (a.at[CLASS].data != NULL)
       tn_cuda_visit(a.at[CLASS].data, a.at[CLASS].dtype, i, number);
     if (a.at[LOG_PROB].data == NULL) continue;

@@ -74,6 +74,7 @@ int32_t random_permutation(const tn_frame *call) {
 int32_t random_shuffle(const tn_frame *call) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   const int64_t rows = count_rows(data), bytes = row_bytes(data);
+  if (!needs_order(call)) return TN_OK;
   int64_t *order = find_order(call, rows);
   draw_order(call, rows, call->ws[0], order);
   if (bytes == 0 || call->req[0] == TN_REQ_NULL) return TN_OK;
@@ -96,6 +97,7 @@ int32_t random_shuffle_backward(const tn_frame *call) {
                      "place %lld of row %lld is outside of the %lld rows; pass "
                      "the `places` of the forward call",
                      (long long)order[i], (long long)i, (long long)rows);
+  memset(to->data, 0, (size_t)(rows * bytes));
   for (int64_t i = 0; i < rows; ++i)
     memcpy((char *)to->data + order[i] * bytes,
            (const char *)grad->data + i * bytes, (size_t)bytes);

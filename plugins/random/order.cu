@@ -65,6 +65,15 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* Rows that no place names get the gradient 0. */
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    random_clear(row_arrays a, row_view v) {
+  char *to = (char *)a.at[TO].data;
+  const int64_t step = (int64_t)gridDim.x * TN_CUDA_THREADS;
+  int64_t i = (int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x;
+  for (; i < v.rows * v.bytes; i += step) to[i] = 0;
+}
+
 /* Draws an order of n numbers into `places`. */
 static int32_t draw_order(const tn_frame *call, cudaStream_t stream,
                           int64_t *places, int64_t n) {
@@ -95,7 +104,7 @@ extern "C" int32_t random_permutation(const tn_frame *call) {
 extern "C" int32_t random_shuffle(const tn_frame *call) {
   const row_view v = {count_rows(&call->in[0]), row_bytes(&call->in[0])};
   int64_t *order = find_order(call, v.rows);
-  if (v.rows == 0) return TN_OK;
+  if (v.rows == 0 || !needs_order(call)) return TN_OK;
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     row_arrays a = {};
     const int32_t code = draw_order(call, stream, order, v.rows);
@@ -115,6 +124,10 @@ extern "C" int32_t random_shuffle_backward(const tn_frame *call) {
   if (v.rows * v.bytes == 0 || call->req[0] == TN_REQ_NULL) return TN_OK;
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     row_arrays a = {};
+    a.at[TO] = tn_cuda_to(&call->out[0], TN_REQ_WRITE);
+    const int32_t code =
+        tn_cuda_start_each(call, random_clear, v.rows * v.bytes, stream, a, v);
+    if (code != TN_OK) return code;
     a.at[PLACES] = tn_cuda_from(&call->in[RANDOM_SHUFFLE_BACKWARD_OUT_PLACES]);
     a.at[FROM] = tn_cuda_from(&call->in[RANDOM_SHUFFLE_BACKWARD_GRAD_OUT]);
     a.at[TO] = tn_cuda_to(&call->out[0], TN_REQ_WRITE);

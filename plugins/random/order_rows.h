@@ -16,6 +16,11 @@ static inline int64_t row_bytes(const tn_tensor *t) {
   return rows > 0 ? tn_tensor_size(t) / rows * tn_dtype_bytes(t->dtype) : 0;
 }
 
+/* Whether a shuffle has anything to do. */
+static inline int needs_order(const tn_frame *call) {
+  return row_bytes(&call->in[0]) > 0 || call->req[1] != TN_REQ_NULL;
+}
+
 /* Where a shuffle keeps its order: in its output, or in the workspace. */
 static inline int64_t *find_order(const tn_frame *call, int64_t rows) {
   return call->req[1] != TN_REQ_NULL ? (int64_t *)call->out[1].data

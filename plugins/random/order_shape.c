@@ -8,6 +8,15 @@
 
 /* ----------------------------------------------------------------- classes */
 
+/* Classes that a type can number. */
+static int64_t most_classes(tn_dtype dtype) {
+  return dtype == TN_F32   ? (int64_t)1 << 24
+         : dtype == TN_I32 ? INT32_MAX
+         : dtype == TN_U32 ? UINT32_MAX
+         : dtype == TN_F64 ? (int64_t)1 << 53
+                           : INT64_MAX;
+}
+
 int32_t random_multinomial_infer(const tn_frame *call) {
   const random_multinomial_params *p = random_multinomial_params_of(call);
   const tn_tensor *data = &call->in[RANDOM_MULTINOMIAL_IN_DATA];
@@ -18,6 +27,12 @@ int32_t random_multinomial_infer(const tn_frame *call) {
   if (data->ndim == 0)
     return TN_FAIL(call, TN_SHAPE,
                    "`data` has no dimension; its last one has the classes");
+  if (data->ndim > 0 && data->shape[data->ndim - 1] > most_classes(p->dtype))
+    return TN_FAIL(call, TN_DTYPE,
+                   "`data` has %lld classes, and the type has the numbers of "
+                   "%lld only; choose i64",
+                   (long long)data->shape[data->ndim - 1],
+                   (long long)most_classes(p->dtype));
   return state_shape_after(call, data->ndim - 1, data, &p->shape);
 }
 
@@ -30,9 +45,9 @@ int32_t random_multinomial_bytes(const tn_frame *call, uint64_t *bytes) {
 /* ------------------------------------------------------------------ orders */
 
 /* Two numbers of 64 bits for each row, twice, and the order itself, which may
- * be wanted by nobody else. */
+ * be not requested. */
 static uint64_t find_room(int64_t n) {
-  return 5 * sizeof(int64_t) * (uint64_t)n;
+  return n > INT64_MAX / 40 ? UINT64_MAX : 5 * sizeof(int64_t) * (uint64_t)n;
 }
 
 int32_t random_permutation_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -50,6 +65,7 @@ int32_t random_shuffle_infer(const tn_frame *call) {
 
 int32_t random_shuffle_bytes(const tn_frame *call, uint64_t *bytes) {
   const int is_back = (call->flags & TN_CALL_BACKWARD) != 0;
-  *bytes = is_back ? 0 : find_room(count_rows(&call->in[0]));
+  const int moves = needs_order(call);
+  *bytes = is_back || !moves ? 0 : find_room(count_rows(&call->in[0]));
   return TN_OK;
 }

@@ -24,7 +24,7 @@ static tnm_program program;
 static char printed[8192];
 
 static void set_up(void) {
-  const tnm_scope scope = {inputs, 3, outputs, 1, params, 5, false};
+  const tnm_scope scope = {inputs, 3, outputs, 1, params, 5, false, NULL};
   tn__arena_init(&arena, tn__env_default());
   diags = tnm_diags_create(tn__env_default());
   tnm_program_init(&program, &arena, diags, &scope);
@@ -357,7 +357,7 @@ static bool build_small(tnm_program *small) {
 Test(shape, every_failed_allocation_is_survived) {
   tn__env env = *tn__env_default();
   env.allocator = (tn_allocator){NULL, scarce_alloc, scarce_free};
-  const tnm_scope scope = {inputs, 3, outputs, 1, params, 5, false};
+  const tnm_scope scope = {inputs, 3, outputs, 1, params, 5, false, NULL};
   bool built = false;
   for (size_t n = 0; n < 100 && !built; ++n) {
     tn__arena own;

@@ -125,6 +125,31 @@ Test(counts, counts_have_their_distributions) {
   }
 }
 
+/* exp(-lam) is 1 for these means: a count of -1 would be a mistake. */
+Test(counts, tiny_means_count_nothing) {
+  static const char *const every[][2] = {
+      {"random.poisson", "lam=1e-20"},
+      {"random.negative_binomial", "k=0.01 p=0.5"},
+      {"random.generalized_negative_binomial", "mu=1 alpha=100"}};
+  for (size_t i = 0; i < 3; ++i) {
+    double *x = sample(every[i][0], every[i][1], 2000, 1);
+    for (int k = 0; k < 2000; ++k)
+      cr_assert(x[k] >= 0 && (i > 0 || x[k] == 0), "%s: %g", every[i][0], x[k]);
+    free(x);
+  }
+}
+
+Test(counts, means_beyond_the_counts_are_refused) {
+  tn_runtime *rt = open_with(1, 1);
+  tn_array *out = NULL;
+  cr_expect_eq(call(rt, "random.negative_binomial", "k=1 p=1e-10",
+                    &(tn_inputs){0}, &out),
+               TN_OUT_OF_RANGE);
+  cr_expect(strstr(tn_error_text(), "means of counts are at most 2147483647"),
+            "%s", tn_error_text());
+  tn_runtime_release(rt);
+}
+
 Test(counts, the_number_of_workers_changes_nothing) {
   static const char *const every[][2] = {
       {"random.gamma", "alpha=0.3"},
