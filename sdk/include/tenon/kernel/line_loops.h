@@ -273,14 +273,36 @@ static inline void tn_lines_write_value(const tn_lines_state *s, uint32_t out,
   tn_kernel_store(&line, &s->w->mode, value);
 }
 
+/* Computes a row and writes it past the caches, so that memory is not read for
+ * it. Returns 0 if that cannot be or would not pay. */
+static inline int tn_lines_stream(tn_lines_state *s, uint32_t step,
+                                  uint32_t out, void *to) {
+#if defined(__SSE2__)
+  const int64_t bytes = s->n * s->w->bytes, whole = bytes / 64 * 64;
+  void *row = tn_lines_row(s, 0);
+  if (!s->w->streams || s->w->call->req[out] != TN_REQ_WRITE ||
+      ((uintptr_t)to & 15) != 0)
+    return 0;
+  tn_lines_run_body(s, step, row, s->n);
+  tn_kernel_stream_chunk(to, row, whole, NULL, 0);
+  memcpy((char *)to + whole, (const char *)row + whole,
+         (size_t)(bytes - whole));
+  return 1;
+#else
+  (void)s, (void)out, (void)to, (void)step;
+  return 0;
+#endif
+}
+
 /* Computes the current part of an output of level FULL. */
 static inline void tn_lines_write_part(tn_lines_state *s, uint32_t step,
                                        uint32_t out) {
   const tn_lines_part *part = &s->w->out[out];
   const int64_t offset = s->out[out];
   if (part->is_direct) {
-    tn_lines_run_body(s, step, part->data + (offset + s->at) * part->bytes,
-                      s->n);
+    void *to = part->data + (offset + s->at) * part->bytes;
+    if (!tn_lines_stream(s, step, out, to))
+      tn_lines_run_body(s, step, to, s->n);
     return;
   }
   void *row = tn_lines_row(s, 0);

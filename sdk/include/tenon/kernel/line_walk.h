@@ -96,6 +96,7 @@ typedef struct tn_lines_work {
   int64_t kept[TN_MAX_NDIM], reduced[TN_MAX_NDIM]; /* lengths, at least one */
   tn_lines_part in[TN_KERNEL_MAX_IN];
   tn_lines_part out[TN_KERNEL_MAX_OPERANDS];
+  uint8_t streams;    /* 1: outputs of the loop do not fit into any cache */
   uint32_t requested; /* bit o: output o */
   uint32_t n_rows;
   uint8_t rows[TN_LINES_MAX_STEPS]; /* of each step */
@@ -308,6 +309,17 @@ static inline void tn_lines_find_width(tn_lines_work *w) {
   if (w->width > TN_LINES_WIDTH) w->width = TN_LINES_WIDTH;
 }
 
+/* Decides whether outputs are written past the caches. */
+static inline void tn_lines_find_streams(tn_lines_work *w) {
+  int64_t bytes = 0;
+  for (uint32_t k = 0; k < w->map->n_operands; ++k)
+    if (w->in[k].level == TN_LINES_FULL) bytes += w->in[k].bytes;
+  for (uint32_t o = 0; o < w->call->n_out; ++o)
+    if (w->map->out_levels[o] == TN_LINES_FULL && (w->requested >> o & 1))
+      bytes += w->out[o].bytes;
+  w->streams = bytes * w->lines * w->length >= TN_KERNEL_STREAM;
+}
+
 /* Divides the lines into groups, by the shape alone. */
 static inline void tn_lines_divide_lines(tn_lines_work *w) {
   const int64_t least = w->length == 0 ? 1 : TN_KERNEL_GRAIN / w->length;
@@ -341,6 +353,7 @@ static inline int32_t tn_lines_begin(tn_lines_work *w, const tn_frame *call,
   if (code != TN_OK) return code;
   tn_lines_divide_scratch(w);
   tn_lines_find_width(w);
+  tn_lines_find_streams(w);
   tn_lines_divide_lines(w);
   return TN_OK;
 }

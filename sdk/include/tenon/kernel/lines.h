@@ -40,6 +40,9 @@ static inline void tn_lines_run_rows(const tn_lines_work *w, int64_t group,
   s.scratch = scratch;
   tn_lines_set_value(&s.count, w->mode.compute, (double)w->length, w->length);
   for (int64_t line = first; line < last; ++line) tn_lines_run_line(&s, line);
+#if defined(__SSE2__)
+  if (w->streams) _mm_sfence();
+#endif
 }
 
 /* Computes the lines of groups [begin, end); a tn_loop_body. [worker] */
