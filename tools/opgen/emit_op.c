@@ -278,6 +278,7 @@ static void emit_op_table(emit *e, const op_names *names,
   c_string(c, "use", op->op->use);
   emit_op_lists(e, names->local, op->op);
   c_value(c, "infer", op->infer_symbol);
+  c_string(c, "family", op->op->family);
   c_close(c);
 }
 
