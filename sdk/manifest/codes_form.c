@@ -106,9 +106,9 @@ const tnm_code tnm_codes_form[] = {
         "  inputs: [{name: scale, dtype: T}]"),
     TNM_CODE("E0017", "a document that is not exactly one thing",
              "A document defines an operator (`op`), several alike (`family` "
-             "with `each`), or adds\nkernels to another plugin's operator "
+             "and `each`), or adds\nkernels to another plugin's operator "
              "(`kernels_for`).",
-             "  opgen: 1\n  op: relu\n  family: unary",
+             "  opgen: 1\n  op: relu\n  kernels_for: nn.relu@1",
              "  opgen: 1\n  op: relu"),
     TNM_CODE("E0018", "releases that contradict each other",
              "`since` counts releases of the plugin: never above `release` in "

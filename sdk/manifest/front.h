@@ -15,7 +15,8 @@ enum {
   TNM_MAX_DEPTH = 32,
   TNM_MAX_VALUES = 100000,
   TNM_MAX_KEYS = 1000,
-  TNM_MAX_NAME = 64
+  TNM_MAX_NAME = 64,
+  TNM_MAX_FAMILY = 40
 };
 
 /* Decodes the first character of a UTF-8 text of `n` bytes. Returns its number
@@ -162,6 +163,8 @@ bool tnm_check_scalar(tnm_diags *diags, const tnm_tree *node, const char *what);
 /* Checks a lower-case name that users write and that C code contains. `what`
  * describes the named thing for messages ("an operator"). */
 bool tnm_read_name(tnm_diags *diags, const tnm_tree *node, const char *what);
+/* Checks the words of a family of operators. */
+bool tnm_read_family(tnm_diags *diags, const tnm_tree *node);
 /* Checks a name that expressions use and that becomes the name of a struct
  * member; rejects keywords. `what` describes the named thing for messages. */
 bool tnm_read_member_name(tnm_diags *diags, const tnm_tree *node,

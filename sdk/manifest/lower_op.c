@@ -59,6 +59,13 @@ static void read_replaces(tnm_lower *lower) {
                value->text);
 }
 
+/* Reads `family`: the group in which lists have the operator. */
+static void read_family(tnm_lower *lower) {
+  const tnm_tree *value = tnm_tree_get(lower->doc, "family");
+  if (value != NULL && tnm_read_family(lower->diags, value))
+    lower->op->family = value->text;
+}
+
 /* Reads the keys of the operator itself: name, interface, release and text. */
 static void read_operator_keys(tnm_lower *lower) {
   tn_op *op = lower->op;
@@ -75,6 +82,7 @@ static void read_operator_keys(tnm_lower *lower) {
     tnm_read_u32(lower->diags, interface, 1, &op->interface);
   if (tnm_get_bool(lower->diags, lower->doc, "backward_only"))
     op->flags |= TN_OP_BACKWARD_ONLY;
+  read_family(lower);
   check_summary(lower);
   read_replaces(lower);
   lower->target_name = tnm_format_text(
@@ -201,12 +209,13 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
 
 /* ------------------------------------------------------------------- family */
 
-/* Appends copies of all entries of `from` to `to`, except `each` and `family`;
- * *last is the last entry of `to`. Returns false if memory ran out. */
+/* Appends copies of the entries of `from` to `to`, except `each` and keys that
+ * `to` has; *last is the last entry of `to`. Returns false if memory ran out.
+ */
 static bool copy_map_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
                              const tnm_tree *from) {
   for (const tnm_tree *e = from->first; e != NULL; e = e->next) {
-    if (strcmp(e->key, "each") == 0 || strcmp(e->key, "family") == 0) continue;
+    if (strcmp(e->key, "each") == 0 || tnm_tree_has(to, e->key)) continue;
     tnm_tree *copy = TNM_NEW(arena, tnm_tree, 1);
     if (copy == NULL) return false;
     *copy = *e;
@@ -222,8 +231,8 @@ static bool copy_map_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
 }
 
 /* Makes the mapping of one member of a family: the shared keys and the keys of
- * the member. `each` may contain any key, but no key may occur in both.
- * Returns NULL after a message. */
+ * the member. `each` may contain any key, but only `family` may occur in both:
+ * then that of the member counts. Returns NULL after a message. */
 static tnm_tree *merge_member(tnm_reader *reader, const tnm_tree *family,
                               const tnm_tree *member) {
   tnm_tree *merged = TNM_NEW(reader->arena, tnm_tree, 1);
@@ -233,7 +242,7 @@ static tnm_tree *merge_member(tnm_reader *reader, const tnm_tree *family,
   merged->pos = member->pos;
   for (const tnm_tree *e = member->first; e != NULL; e = e->next) {
     const tnm_tree *shared = tnm_tree_get(family, e->key);
-    if (shared == NULL) continue;
+    if (shared == NULL || strcmp(e->key, "family") == 0) continue;
     tnm_diag_spec spec = {"E0006", e->key_pos, "second time"};
     size_t id =
         tnm_diag_add(reader->diags, &spec,
@@ -249,9 +258,7 @@ static tnm_tree *merge_member(tnm_reader *reader, const tnm_tree *family,
 static void lower_family(tnm_reader *reader, tnm_tree *document,
                          const char *file) {
   tnm_schema_check(reader->diags, &tnm_schema_family, document);
-  const tnm_tree *name = tnm_tree_get(document, "family");
   const tnm_tree *each = tnm_tree_get(document, "each");
-  if (name != NULL) tnm_read_name(reader->diags, name, "a family");
   if (each != NULL && each->kind == TNM_LIST && each->n == 0) {
     tnm_diag_spec spec = {"E0013", each->pos, NULL};
     size_t id = tnm_diag_add(reader->diags, &spec, "a family needs members");
@@ -289,14 +296,15 @@ bool tnm_check_format(tnm_reader *reader, const tnm_tree *document) {
 }
 
 /* Finds the key that decides the kind of a document: `op`, `family` or
- * `kernels_for`. Returns NULL after a message if there is none or more than
- * one. */
+ * `kernels_for`. An operator may have a `family`. Returns NULL after a message
+ * if there is none or more than one. */
 static const char *find_kind(tnm_reader *reader, const tnm_tree *document) {
-  static const char *const kinds[] = {"op", "family", "kernels_for"};
+  enum { OP, FAMILY, KERNELS_FOR, N_KINDS };
+  static const char *const kinds[N_KINDS] = {"op", "family", "kernels_for"};
   const tnm_tree *found = NULL;
-  for (size_t i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < N_KINDS; ++i) {
     const tnm_tree *entry = tnm_tree_get(document, kinds[i]);
-    if (entry == NULL) continue;
+    if (entry == NULL || (i == FAMILY && found != NULL)) continue;
     if (found != NULL) {
       tnm_diag_spec spec = {"E0017", entry->key_pos, "second one"};
       size_t id =

@@ -330,6 +330,7 @@ static tnm_tree *write_operator(writer *w, const char *name) {
   const tn_op *op = w->of->op;
   tnm_tree *map = new_collection(w, TNM_MAP);
   put_text(w, map, "op", name);
+  if (op->family != NULL) put_text(w, map, "family", op->family);
   put_text(w, map, "interface", tnm_format_text(w->arena, "%u", op->interface));
   put_text(w, map, "backward_only", "true");
   put_text(w, map, "since", tnm_format_text(w->arena, "%u", op->since));

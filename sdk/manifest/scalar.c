@@ -326,6 +326,30 @@ bool tnm_read_name(tnm_diags *diags, const tnm_tree *node, const char *what) {
   return false;
 }
 
+/* Tests whether a text is words of lower-case letters and digits, with one
+ * space or hyphen between two words. */
+static bool is_family(const char *text) {
+  const char *at = text;
+  if (strlen(text) > TNM_MAX_FAMILY || strspn(text, LOWER) == 0) return false;
+  for (;; ++at) {
+    const size_t n = strspn(at, LOWER DIGITS);
+    if (n == 0) return false;
+    at += n;
+    if (*at != ' ' && *at != '-') return *at == '\0';
+  }
+}
+
+bool tnm_read_family(tnm_diags *diags, const tnm_tree *node) {
+  if (!tnm_check_scalar(diags, node, "a family")) return false;
+  if (is_family(node->text)) return true;
+  size_t id = report_bad_name(diags, node, "cannot be %s", "a family");
+  tnm_diag_add_help(diags, id,
+                    "use words of lower-case letters and digits, a letter "
+                    "first, at most %d characters: `linear algebra`",
+                    TNM_MAX_FAMILY);
+  return false;
+}
+
 bool tnm_read_member_name(tnm_diags *diags, const tnm_tree *node,
                           const char *what) {
   if (!tnm_read_name(diags, node, what)) return false;

@@ -26,6 +26,8 @@ static const tnm_key plugin_keys[] = {
      "true: no thread, no exit handler, no pointer outlives the plugin"},
     {NULL, 0, false, NULL}};
 
+#define FAMILY_WORDS "one or a few words, such as `linear algebra`"
+
 /* The keys of an operator, in the order in which `opgen fmt` writes them.
  * `must` is true if the required keys must be in this mapping, and false if a
  * family may have them instead. */
@@ -65,19 +67,22 @@ static const tnm_key plugin_keys[] = {
 static const tnm_key operator_keys[] = {
     {"opgen", S, true, "format of the manifest: 1"},
     {"op", S, true, "name of the operator"},
+    {"family", S, false, "its group in lists: " FAMILY_WORDS},
     OPERATOR_KEYS(true),
     {NULL, 0, false, NULL}};
 
 static const tnm_key family_keys[] = {
     {"opgen", S, true, "format of the manifest: 1"},
-    {"family", S, true, "name of the family"},
+    {"family", S, true, FAMILY_WORDS},
     OPERATOR_KEYS(false),
     {"each", L, true, "its members, each with `op` and its own keys"},
     {NULL, 0, false, NULL}};
 
-static const tnm_key member_keys[] = {{"op", S, true, "name of the operator"},
-                                      OPERATOR_KEYS(false),
-                                      {NULL, 0, false, NULL}};
+static const tnm_key member_keys[] = {
+    {"op", S, true, "name of the operator"},
+    {"family", S, false, "another family than that of the document"},
+    OPERATOR_KEYS(false),
+    {NULL, 0, false, NULL}};
 
 static const tnm_key kernels_for_keys[] = {
     {"opgen", S, true, "format of the manifest: 1"},

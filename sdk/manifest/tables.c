@@ -219,7 +219,8 @@ static const tnm_member op_members[] = {
     ARRAY(TNM_TEXTS, packs, n_packs, NULL),
     ARRAY(TNM_VALUES, nodes, n_nodes, &table_node),
     ARRAY(TNM_POINTERS, requirements, n_requires, &table_require),
-    POINTER(gradient, &table_gradient)};
+    POINTER(gradient, &table_gradient),
+    TEXT(family)};
 #undef S
 const tnm_table tnm_table_op = GROWING(tn_op, 192, op_members, RESERVED(tn_op));
 

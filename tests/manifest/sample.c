@@ -132,7 +132,8 @@ static void init_op(sample *s) {
                   .packs = s->packs,
                   .nodes = s->nodes,
                   .requirements = s->requirements,
-                  .gradient = &s->gradient};
+                  .gradient = &s->gradient,
+                  .family = "convolution"};
 }
 
 static void init_kernels(sample *s) {

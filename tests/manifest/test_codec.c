@@ -305,6 +305,9 @@ Test(compare, names_the_first_difference_with_both_values) {
   DIFFERS(s.op.replaces = NULL,
           "operators[0].replaces is \"nn.convolution\" in the note, absent in "
           "the descriptor");
+  DIFFERS(s.op.family = "pooling",
+          "operators[0].family is \"convolution\" in the note, \"pooling\" in "
+          "the descriptor");
   DIFFERS(s.dims[1] = "D",
           "operators[0].dims[1] is \"C\" in the note, \"D\" in the descriptor");
   DIFFERS(s.op.n_nodes = 4,

@@ -378,6 +378,18 @@ Test(plugin, second_orders_of_broadcasts_are_summed) {
   tnm_plugin_release(p);
 }
 
+Test(plugin, a_derived_operator_has_the_family_of_its_operator) {
+  tnm_plugin *p = read_operator(
+      "family: linear algebra\ndtypes: {T: [f32]}\n"
+      "inputs: [{name: x, dtype: T}]\n"
+      "outputs: [{name: y, dtype: T, shape: x}]\n"
+      "forward: {y: x*x}\ngradient: auto\n");
+  cr_assert_eq(p->n_operators, 2);
+  for (size_t i = 0; i < 2; ++i)
+    cr_expect_str_eq(p->operators[i].op->family, "linear algebra");
+  tnm_plugin_release(p);
+}
+
 Test(plugin, operators_for_gradients_may_have_broadcast_inputs) {
   tnm_plugin *p = read_operator(
       "backward_only: true\ndtypes: {T: [f32]}\n"

@@ -305,6 +305,33 @@ def links_in_markdown_lead_somewhere():
     assert len(places) > 10
 
 
+def operators_are_listed_by_family():
+    folder = FOLDER / "families"
+    folder.mkdir()
+    (folder / "plugin.yaml").write_text(
+        "opgen: 1\nplugin: some\nrelease: 1\nsummary: Some\n"
+        "license: Apache-2.0\noperators: [all.yaml]\n")
+    families = {"b": "linear algebra", "x": None, "a": "sums",
+                "c": "linear algebra"}
+    (folder / "all.yaml").write_text("---\n".join(
+        f"opgen: 1\nop: {name}\n{f'family: {family}' if family else ''}\n"
+        "summary: Twice\ninputs: [{name: p, dtype: f32}]\n"
+        "outputs: [{name: q, dtype: f32, shape: p}]\n"
+        "forward: {q: 2*p}\ngradient: auto\n"
+        for name, family in families.items()))
+    lists = {"Linear algebra": ["b", "c"], "Sums": ["a"],
+             "Without a family": ["x"]}
+    page = docs(folder).partition("<a id=")[0]
+    found = re.findall(r"(?m)^\*\*(.*)\*\*$|^- \[(\w+)\](?!.*gradients)", page)
+    expected = [(part if i == 0 else "", part if i > 0 else "")
+                for title, names in lists.items()
+                for i, part in enumerate([title, *names])]
+    tap.equal(found, expected, page)
+    index = folder_of(folder)["README.md"].partition("\n## For gradients")[0]
+    tap.equal(re.findall(r"(?m)^### (.*)$|^\| \[(\w+)\]", index), expected, index)
+    assert "Family: linear algebra.\n" in docs(folder), docs(folder)
+
+
 def kernels_for_others_are_listed():
     folder = ROOT / "tests/opgen/ok/kernels_for"
     with_it = ("--with", ROOT / "tests/opgen/ok/convolution")
@@ -361,7 +388,8 @@ def a_file_needs_no_plugin_beside_it():
     folder.mkdir()
     shutil.copy(pathlib.Path(SOURCE) / "quadratic.yaml", folder)
     page = docs(folder / "quadratic.yaml")
-    assert page.startswith("# alone\n\n- [quadratic](#op-quadratic): "), page
+    assert page.startswith("# alone\n\n**Arithmetic**\n\n"
+                           "- [quadratic](#op-quadratic): "), page
     assert "## alone.quadratic\n" in page, page
     docs(folder / "quadratic.yaml", "--pages", folder / "pages")
     assert (folder / "pages/quadratic.md").exists()
@@ -392,7 +420,7 @@ tap.run([
     an_example_that_is_not_true_is_an_error, a_file_that_is_no_plugin_is_said,
     a_file_that_is_named_and_no_plugin_is_an_error,
     a_plugin_of_other_manifests_is_an_error,
-    links_in_markdown_lead_somewhere, kernels_for_others_are_listed,
+    links_in_markdown_lead_somewhere, operators_are_listed_by_family, kernels_for_others_are_listed,
     sections_stand_in_one_order,
     kernels_of_formulas_are_for_both_devices,
     what_formulas_compute_in_is_told, one_file_is_written_once,

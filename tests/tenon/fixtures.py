@@ -129,6 +129,21 @@ def make_manifests(folder, crc32):
         "opgen: 1\nplugin: zlib\nrelease: 1\nsummary: Checksums\n"
         "license: Apache-2.0\noperators: [crc32.yaml]\n"
         "requires: {elemwise: \">=99\", nn: \">=2\"}\n")
+    make_families(folder / "families", crc32)
+
+
+def make_families(folder, crc32):
+    """A plugin whose operators have two families or none."""
+    families = {"crc": "linear codes", "plain": None, "sum": "sums",
+                "check": "linear codes"}
+    folder.mkdir()
+    for name, family in families.items():
+        op = f"op: {name}" + (f"\nfamily: {family}" if family else "")
+        (folder / f"{name}.yaml").write_text(crc32.replace("op: crc32", op))
+    (folder / "plugin.yaml").write_text(
+        "opgen: 1\nplugin: codes\nrelease: 1\nsummary: Checksums\n"
+        "license: Apache-2.0\n"
+        f"operators: [{', '.join(f'{name}.yaml' for name in families)}]\n")
 
 
 def node(name, op=None, inputs=(), **more):

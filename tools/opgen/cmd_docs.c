@@ -41,13 +41,28 @@ static bool find_built(const opgen_args *args, const tnm_plugin *plugin,
 
 /* ----------------------------------------------------------------- one file */
 
-static void write_contents(tn__buf *out, const docs *d, bool listed) {
+static void write_line(tn__buf *out, const tn_op *op, const char *note) {
+  tn__buf_add(out, "- [%s](#op-%s): ", op->name, op->name);
+  docs_plain(out, op->summary != NULL ? op->summary : "");
+  tn__buf_add(out, "%s\n", note);
+}
+
+static void write_family(tn__buf *out, const docs *d, const char *family) {
+  docs_trim_end(out);
+  tn__buf_add(out, "\n");
+  docs_family_title(out, d, family, "**");
+  for (size_t i = 0; i < d->plugin->n_operators; ++i)
+    if (docs_is_of_family(&d->plugin->operators[i], family))
+      write_line(out, d->plugin->operators[i].op, "");
+}
+
+/* Writes the list of all operators, those for gradients last. */
+static void write_contents(tn__buf *out, const docs *d) {
+  docs_families(out, d, write_family);
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
     const tnm_operator *op = &d->plugin->operators[i];
-    if (op->op == NULL || docs_is_listed(op) != listed) continue;
-    tn__buf_add(out, "- [%s](#op-%s): ", op->op->name, op->op->name);
-    docs_plain(out, op->op->summary != NULL ? op->op->summary : "");
-    tn__buf_add(out, "%s\n", listed ? "" : " (for gradients)");
+    if (op->op != NULL && !docs_is_listed(op))
+      write_line(out, op->op, " (for gradients)");
   }
 }
 
@@ -58,8 +73,7 @@ void docs_trim_end(tn__buf *out) {
 static void write_all(tn__buf *out, const docs *d) {
   const tn_plugin *plugin = d->plugin->plugin;
   docs_title(out, plugin);
-  write_contents(out, d, true);
-  write_contents(out, d, false);
+  write_contents(out, d);
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
     if (d->plugin->operators[i].op == NULL) continue;
     tn__buf_add(out, "\n<a id=\"op-%s\"></a>\n\n",

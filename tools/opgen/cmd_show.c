@@ -254,6 +254,7 @@ static void show_operator(const tnm_operator *op) {
   if (desc == NULL) return;
   if (op->op != NULL) {
     const int width = name_width(desc);
+    if (desc->family != NULL) printf("family    %s\n", desc->family);
     show_outputs(desc, width);
     show_gradient(desc, width);
     show_keeps(op, desc);

@@ -18,11 +18,20 @@ static void compare_interface(diff *d) {
   d->excused = is > was;
 }
 
+/* The family of an operator; NULL: none, as in a plugin for an older host. */
+static const char *family_of(const tn_op *op) {
+  return TN_HAS(op, family) ? op->family : NULL;
+}
+
 static void compare_head(diff *d) {
   compare_interface(d);
   diff_lives(d, DIFF_AT("since"), "the operator",
              (diff_life){d->a->since, d->a->deprecated_since, d->a->use},
              (diff_life){d->b->since, d->b->deprecated_since, d->b->use});
+  const char *was = family_of(d->a), *is = family_of(d->b);
+  if (!diff_is_same(was, is))
+    diff_add(d, DIFF_DOC, DIFF_AT("family"), "family changed %s -> %s",
+             diff_text(was, "none"), diff_text(is, "none"));
   if (!diff_is_same(d->a->summary, d->b->summary))
     diff_add(d, DIFF_DOC, DIFF_AT("summary"), "summary changed");
   if (!diff_is_same(d->a->doc, d->b->doc))

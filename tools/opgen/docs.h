@@ -5,6 +5,7 @@
  *   docs_page.c   one operator
  *   docs_table.c  its tables: parameters, operands, kernels
  *   docs_folder.c a file for each operator, and their list
+ *   docs_family.c the order of lists: by family
  */
 #ifndef OPGEN_DOCS_H_
 #define OPGEN_DOCS_H_
@@ -18,6 +19,9 @@ typedef struct docs {
   const trials *trials; /* NULL: no built plugin was found */
   const char *built;    /* its file name, "elemwise.so" */
 } docs;
+
+/* Writes the list of one family's operators. */
+typedef void docs_write_family(tn__buf *out, const docs *d, const char *family);
 
 /* Writes the plugin's name and the texts of its plugin.yaml, if it has one. */
 void docs_title(tn__buf *out, const tn_plugin *plugin);
@@ -40,6 +44,15 @@ void docs_added_kernels(tn__buf *out, const docs *d);
 
 /* Tests whether users call it: gradients of gradients are listed separately. */
 bool docs_is_listed(const tnm_operator *op);
+
+/* The families of the listed operators: calls `write` with each one, in the
+ * order of the first operators, and then with NULL if an operator has none. */
+void docs_families(tn__buf *out, const docs *d, docs_write_family *write);
+/* Tests whether users call an operator of this family (NULL: none). */
+bool docs_is_of_family(const tnm_operator *op, const char *family);
+/* Writes the title of a family; nothing if no operator has one. */
+void docs_family_title(tn__buf *out, const docs *d, const char *family,
+                       const char *marks);
 
 /* Removes all line ends at the end but one. */
 void docs_trim_end(tn__buf *out);

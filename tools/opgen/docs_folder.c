@@ -19,15 +19,26 @@ static bool has_unlisted(const docs *d) {
   return false;
 }
 
-static void add_operators(tn__buf *out, const docs *d, bool listed) {
+static void add_row(tn__buf *out, const tn_op *op) {
+  tn__buf_add(out, "| [%s](%s.md) | ", op->name, op->name);
+  docs_plain(out, op->summary != NULL ? op->summary : "");
+  tn__buf_add(out, " |\n");
+}
+
+static void add_family(tn__buf *out, const docs *d, const char *family) {
+  docs_family_title(out, d, family, "### ");
   tn__buf_add(out, "| operator | summary |\n|---|---|\n");
-  for (size_t i = 0; i < d->plugin->n_operators; ++i) {
-    const tnm_operator *op = &d->plugin->operators[i];
-    if (op->op == NULL || docs_is_listed(op) != listed) continue;
-    tn__buf_add(out, "| [%s](%s.md) | ", op->op->name, op->op->name);
-    docs_plain(out, op->op->summary != NULL ? op->op->summary : "");
-    tn__buf_add(out, " |\n");
-  }
+  for (size_t i = 0; i < d->plugin->n_operators; ++i)
+    if (docs_is_of_family(&d->plugin->operators[i], family))
+      add_row(out, d->plugin->operators[i].op);
+  tn__buf_add(out, "\n");
+}
+
+static void add_unlisted(tn__buf *out, const docs *d) {
+  tn__buf_add(out, "| operator | summary |\n|---|---|\n");
+  for (size_t i = 0; i < d->plugin->n_operators; ++i)
+    if (has_page(d, i) && !docs_is_listed(&d->plugin->operators[i]))
+      add_row(out, d->plugin->operators[i].op);
   tn__buf_add(out, "\n");
 }
 
@@ -36,11 +47,11 @@ static void write_index(tn__buf *out, const docs *d) {
   docs_title(out, plugin);
   if (plugin->n_operators > 0) {
     tn__buf_add(out, "## Operators\n\n");
-    add_operators(out, d, true);
+    docs_families(out, d, add_family);
   }
   if (has_unlisted(d)) {
     tn__buf_add(out, "## For gradients\n\n");
-    add_operators(out, d, false);
+    add_unlisted(out, d);
   }
   docs_added_kernels(out, d);
 }

@@ -40,6 +40,7 @@ static void write_life(const page *p) {
     docs_plain(p->out, op->use != NULL ? op->use : "");
     tn__buf_add(p->out, ".");
   }
+  if (op->family != NULL) tn__buf_add(p->out, " Family: %s.", op->family);
   if (op->replaces != NULL)
     tn__buf_add(p->out, " Replaces `%s` where the host allows it.",
                 op->replaces);

@@ -281,6 +281,7 @@ static void emit_op_table(emit *e, const op_names *names,
   c_value(c, "infer",
           op->axes == NULL ? op->infer_symbol
                            : name_format(e, "%s_infer", names->local));
+  c_string(c, "family", op->op->family);
   c_close(c);
 }
 

@@ -57,7 +57,7 @@ complete -o bashdefault -o default -F _PROGRAM PROGRAM
 # begins with @ for the name of a host; it passes the word with its @.
 BASH_ARRAYS = """\
 _PROGRAM_operators() {
-  "$1" list operators 2>/dev/null | sed -n 's/^  \\([^ @]*\\)@.*/\\1/p'
+  "$1" list operators 2>/dev/null | sed -n 's/^  *\\([^ @]*\\)@.*/\\1/p'
 }
 
 _PROGRAM_files() {
@@ -124,7 +124,7 @@ ZSH_ARRAYS = """\
 _PROGRAM_operators() {
   local -a names
   names=(${(f)"$(_call_program operators PROGRAM list operators 2>/dev/null |
-    sed -n 's/^  \\([^ @]*\\)@.*/\\1/p')"})
+    sed -n 's/^  *\\([^ @]*\\)@.*/\\1/p')"})
   compadd -a names
 }
 

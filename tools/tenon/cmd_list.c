@@ -49,34 +49,86 @@ static bool is_listed(const tn_op *desc, const char *name, const choice *c) {
          strcasestr(name, c->text) != NULL;
 }
 
-/* The operators of one plugin, in the order of its manifests. */
-static void add_plugin(tn_runtime *rt, const tn_plugin *plugin, const choice *c,
-                       text *out) {
-  table rows = {.n_columns = 2};
-  for (uint32_t i = 0; i < plugin->n_operators; ++i) {
-    const tn_op *desc = plugin->operators[i];
-    tn_operator *op = NULL;
-    text name = {0};
-    text_add(&name, "%s.%s@%u", plugin->name, desc->name, desc->interface);
-    if (is_listed(desc, text_get(&name), c) &&
-        !tn_operator_get(rt, text_get(&name), &op)) {
-      table_add(&rows, "%s", text_get(&name));
-      table_add(&rows, "%s%s", desc->summary ? desc->summary : "",
-                desc->deprecated_since ? " (deprecated)" : "");
-    }
-    text_deinit(&name);
+/* The family of an operator; NULL: none. */
+static const char *family_of(const tn_op *desc) {
+  return TN_HAS(desc, family) ? desc->family : NULL;
+}
+
+static bool is_of_family(const tn_op *desc, const char *family) {
+  const char *own = family_of(desc);
+  return own && family ? !strcmp(own, family) : own == family;
+}
+
+/* The listed operators of one plugin. */
+typedef struct plugin_list {
+  tn_runtime *rt;
+  const tn_plugin *plugin;
+  const choice *choice;
+  bool has_families; /* a family is printed already */
+} plugin_list;
+
+/* Adds a row for an operator if it is listed. */
+static void add_operator(const plugin_list *list, const tn_op *desc,
+                         table *rows) {
+  tn_operator *op = NULL;
+  text name = {0};
+  text_add(&name, "%s.%s@%u", list->plugin->name, desc->name, desc->interface);
+  if (is_listed(desc, text_get(&name), list->choice) &&
+      !tn_operator_get(list->rt, text_get(&name), &op)) {
+    table_add(rows, "%s", text_get(&name));
+    table_add(rows, "%s%s", desc->summary ? desc->summary : "",
+              desc->deprecated_since ? " (deprecated)" : "");
   }
-  if (!rows.n_cells) return;
-  text_add(out, "%s%s%s%s\n", out->n ? "\n" : "", plugin->name,
-           plugin->summary ? ": " : "", plugin->summary ? plugin->summary : "");
-  table_print(&rows, "  ", out);
+  text_deinit(&name);
+}
+
+/* Adds the operators of a family (NULL: those without one), in the order of the
+ * manifests, under the name of the family. */
+static void add_family(plugin_list *list, const char *family, text *out) {
+  table rows = {.n_columns = 2};
+  for (uint32_t i = 0; i < list->plugin->n_operators; ++i)
+    if (is_of_family(list->plugin->operators[i], family))
+      add_operator(list, list->plugin->operators[i], &rows);
+  list->has_families = list->has_families || (family && rows.n_cells);
+  if (rows.n_cells && list->has_families) {
+    const size_t from = out->n;
+    text_add(out, "  %s", family ? family : "without a family");
+    text_make_line(out, from);
+    text_add(out, "\n");
+  }
+  table_print(&rows, list->has_families ? "    " : "  ", out);
+}
+
+/* Tests whether operator `n` is the first one of its family. */
+static bool is_first_of_family(const tn_plugin *plugin, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i)
+    if (is_of_family(plugin->operators[i], family_of(plugin->operators[n])))
+      return false;
+  return true;
+}
+
+/* The operators of one plugin by family. The families have the order of their
+ * first operators; operators without one are last. */
+static void add_plugin(plugin_list *list, text *out) {
+  const tn_plugin *plugin = list->plugin;
+  text rows = {0};
+  for (uint32_t i = 0; i < plugin->n_operators; ++i)
+    if (family_of(plugin->operators[i]) && is_first_of_family(plugin, i))
+      add_family(list, family_of(plugin->operators[i]), &rows);
+  add_family(list, NULL, &rows);
+  if (rows.n)
+    text_add(out, "%s%s%s%s\n%s", out->n ? "\n" : "", plugin->name,
+             plugin->summary ? ": " : "",
+             plugin->summary ? plugin->summary : "", text_get(&rows));
+  out->failed = out->failed || rows.failed;
+  text_deinit(&rows);
 }
 
 static bool list_operators(tn_runtime *rt, const choice *c, text *out) {
   text all = {0};
   tn_plugin_info info;
   for (size_t i = 0; !tn_plugin_at(rt, i, &info); ++i)
-    add_plugin(rt, info.plugin, c, &all);
+    add_plugin(&(plugin_list){rt, info.plugin, c, false}, &all);
   if (!all.n)
     text_add(&all, "no operator: no plugin that has one is loaded; %s\n",
              host_hint);
@@ -127,6 +179,8 @@ static bool json_operators(tn_runtime *rt, const choice *c, text *out) {
     if (!is_listed(desc, tn_operator_name(op), c)) continue;
     text_add(out, "%s{\"name\": ", separator);
     text_add_json(out, tn_operator_name(op));
+    text_add(out, ", \"family\": ");
+    text_add_json(out, family_of(desc));
     text_add(out, ", \"summary\": ");
     text_add_json(out, desc->summary);
     text_add(out, ", \"deprecated\": %s}",

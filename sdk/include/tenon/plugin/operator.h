@@ -313,6 +313,12 @@ typedef struct tn_op {
    * flags: it may then choose the usual one of several possible shapes. TN_OK,
    * or a code with TN_FAIL. [any] */
   int32_t (*infer)(const tn_frame *call);
+
+#if TN_TARGET_MINOR >= 2
+  /* Group of related operators, for lists and manuals: "linear algebra"; NULL:
+   * none. Since 0.2. */
+  const char *family;
+#endif
 } tn_op;
 
 #ifdef __cplusplus
