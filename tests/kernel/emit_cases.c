@@ -189,8 +189,9 @@ static bool emit(tn__arena *arena, const emit_case *c, int types, c_file *out) {
                     .outputs = output_list};
   const tn_plugin plugin = {.name = "cases"};
   const tnm_plugin model = {.plugin = &plugin};
-  tnm_scope scope = {c->inputs, 2,    (const char *const[]){"out"}, 1, params,
-                     N_PARAMS,  false};
+  tnm_scope scope = {c->inputs, 2,      (const char *const[]){"out"},
+                     1,         params, N_PARAMS,
+                     false,     NULL};
   tnm_formula forward = {.index = 0};
   tnm_formula backward[2];
   tnm_operator described = {.file = "cases.yaml",
