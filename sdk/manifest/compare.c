@@ -159,11 +159,14 @@ static void skip_numbers(comparison *c, const tnm_member *m) {
   }
 }
 
-/* Compares a member of a struct with the next one in the encoding. */
+/* Compares a member of a struct with the next one in the encoding. A plugin for
+ * older hosts is compiled without the newer texts of its note. */
 static void compare_member(comparison *c, path *p, const tnm_table *table,
                            const void *object, const tnm_member *m) {
   const void *pointer = tnm_get_pointer(table, object, m);
-  if (m->form == TNM_TEXT) {
+  if (m->form == TNM_TEXT && !tnm_has_member(table, object, m)) {
+    (void)tnm_read_text(&c->reader);
+  } else if (m->form == TNM_TEXT) {
     compare_text(c, p, pointer);
   } else if (m->form == TNM_POINTER) {
     const tnm_member number = {.form = TNM_U64};

@@ -316,6 +316,18 @@ Test(compare, names_the_first_difference_with_both_values) {
           "operators[0] is in the note, but is NULL in the descriptor");
 }
 
+Test(compare, accepts_a_descriptor_that_is_older_than_the_family) {
+  sample s;
+  sample_init(&s);
+  tn__buf bytes = encode_sample(&s.plugin);
+  s.op.struct_size = offsetof(tn_op, family);
+  s.op.family = "not compared";
+  cr_assert_eq(
+      tn__tables_compare(tn__env_default(), &s.plugin, bytes.s, bytes.n), TN_OK,
+      "%s", tn_error_text());
+  tn__buf_deinit(&bytes);
+}
+
 /* --------------------------------------------------------------------- json */
 
 Test(json, writes_the_smallest_plugin) {
@@ -347,6 +359,7 @@ Test(json, writes_numbers_that_are_names_as_names) {
                    "{\"op\": \"const\", \"a\": 0, \"b\": 0, \"c\": 0, "
                    "\"value\": -7}"));
   cr_assert(strstr(out.s, "\"min_float\": -0.5"));
+  cr_assert(strstr(out.s, "\"family\": \"convolution\"}"), "%s", out.s);
   out.n = 0;
   s.mean.flags = TN_ARG_TRAINED;
   s.out.flags = TN_ARG_CONTIGUOUS | TN_ARG_VIEW;

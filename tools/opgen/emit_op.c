@@ -266,6 +266,14 @@ static void emit_op_lists(emit *e, const char *local, const tn_op *op) {
     c_value(c, "gradient", name_format(e, "&%s_gradient", local));
 }
 
+/* A plugin for hosts older than 0.2 is compiled without the family. */
+static void emit_family(c_file *c, const char *family) {
+  if (family == NULL) return;
+  c_add(c, "#if TN_TARGET_MINOR >= 2\n");
+  c_string(c, "family", family);
+  c_add(c, "#endif\n");
+}
+
 static void emit_op_table(emit *e, const op_names *names,
                           const tnm_operator *op) {
   c_file *c = &e->c;
@@ -281,7 +289,7 @@ static void emit_op_table(emit *e, const op_names *names,
   c_value(c, "infer",
           op->axes == NULL ? op->infer_symbol
                            : name_format(e, "%s_infer", names->local));
-  c_string(c, "family", op->op->family);
+  emit_family(c, op->op->family);
   c_close(c);
 }
 
