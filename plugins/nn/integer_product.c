@@ -33,11 +33,13 @@ typedef struct dot {
 /* Columns of the result that are summed together. */
 enum { COLUMNS = 64 };
 
-/* Adds a times elements of a row of rhs, less its zero point, to sums. */
-static void add_row(uint32_t *sums, const tn_tensor *rhs, int64_t at, int64_t n,
-                    int32_t a, int32_t zero) {
+/* Adds a times n elements of rhs from `at` on, less its zero point, to sums. */
+static void add_row(const dot *d, uint32_t *sums, int64_t at, int64_t n,
+                    int32_t a) {
+  const tn_tensor *rhs = &d->call->in[1];
   const int8_t *low = (const int8_t *)rhs->data + at;
   const uint8_t *high = (const uint8_t *)rhs->data + at;
+  const int32_t zero = d->rhs_zero;
   if (rhs->dtype == TN_I8)
     for (int64_t j = 0; j < n; ++j) sums[j] += (uint32_t)(a * (low[j] - zero));
   else
@@ -46,7 +48,7 @@ static void add_row(uint32_t *sums, const tn_tensor *rhs, int64_t at, int64_t n,
 
 static int32_t multiply_rows(void *arg, int64_t begin, int64_t end) {
   const dot *d = (const dot *)arg;
-  const tn_tensor *lhs = &d->call->in[0], *rhs = &d->call->in[1];
+  const tn_tensor *lhs = &d->call->in[0];
   uint32_t *out = (uint32_t *)d->call->out[0].data;
   for (int64_t row = begin; row < end; ++row) {
     const int64_t matrix = row / d->m;
@@ -54,8 +56,8 @@ static int32_t multiply_rows(void *arg, int64_t begin, int64_t end) {
       uint32_t sums[COLUMNS] = {0};
       const int64_t n = nn_min(d->n - j, COLUMNS);
       for (int64_t k = 0; k < d->k; ++k)
-        add_row(sums, rhs, (matrix * d->k + k) * d->n + j, n,
-                read_small(lhs, row * d->k + k) - d->lhs_zero, d->rhs_zero);
+        add_row(d, sums, (matrix * d->k + k) * d->n + j, n,
+                read_small(lhs, row * d->k + k) - d->lhs_zero);
       for (int64_t i = 0; i < n; ++i) out[row * d->n + j + i] = sums[i];
     }
   }

@@ -128,6 +128,17 @@ const tnm_code tnm_codes_lints[] = {
              "in i64, and floats beside i64 in f64.",
              "  dtypes: {T: [f32, f64], compute: {T: f32}}",
              "  dtypes: {T: [f32, f64], compute: {T: f64}}"),
+    TNM_CODE("E0095", "memory that cannot be shared",
+             "`inplace` of a gradient lists operands of the backward call that "
+             "may give it their\nmemory: `grad.<output>`, inputs and outputs. "
+             "A gradient must read the elements of each, or\nthe call does "
+             "not have them, and the types are the same. `inplace` of a kernel "
+             "lists\nthe pairs that it supports, if it does not support all of "
+             "the operator's.",
+             "  gradient: {kernel: backward, needs: {data: [grad.out]},\n"
+             "             inplace: {data: data}}",
+             "  gradient: {kernel: backward, needs: {data: [grad.out]},\n"
+             "             inplace: {data: grad.out}}"),
     TNM_CODE("E0097", "inputs that no rule relates",
              "Every call may give an operator tensors of any shapes that its "
              "rules allow. If no rule\nnames two inputs, or an input and a "

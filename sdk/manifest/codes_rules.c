@@ -185,15 +185,4 @@ const tnm_code tnm_codes_rules[] = {
              "computed.",
              "  graph: {x: acme.scale(grad.out, factor=2)}  # it has `by`",
              "  graph: {x: 'acme.scale(grad.out, by=2)'}"),
-    TNM_CODE("E0095", "memory that cannot be shared",
-             "`inplace` of a gradient lists operands of the backward call that "
-             "may give it their\nmemory: `grad.<output>`, inputs and outputs. "
-             "A gradient must read the elements of each, or\nthe call does "
-             "not have them, and the types are the same. `inplace` of a kernel "
-             "lists\nthe pairs that it supports, if it does not support all of "
-             "the operator's.",
-             "  gradient: {kernel: backward, needs: {data: [grad.out]},\n"
-             "             inplace: {data: data}}",
-             "  gradient: {kernel: backward, needs: {data: [grad.out]},\n"
-             "             inplace: {data: grad.out}}"),
     {NULL, NULL}};

@@ -200,14 +200,29 @@ void tnm_list_formula_inplace(tnm_lower *lower, const tnm_formula *formulas,
   }
 }
 
+/* Tests whether a kernel over lines may compute a pair in place: the only
+ * output with an element for each of the loop may, after all that reads its
+ * line (tnm_set_line_flags). */
+static bool is_full_output(const tnm_lower *lower, uint32_t pass,
+                           tn_inplace pair) {
+  const tnm_levels *levels = &lower->axes->levels;
+  return (pass == TN_PASS_FORWARD ? levels->outputs[pair.out]
+                                  : levels->inputs[pair.out]) == TNM_LEVEL_FULL;
+}
+
 void tnm_set_generated_inplace(tnm_lower *lower, tn_kernel *kernel,
                                const tnm_formula *formulas, size_t n) {
+  const bool has_lines = lower->axes != NULL;
   const tnm_operator *out = lower->out;
   const uint32_t pass = kernel->pass, n_pairs = out->n_inplace[pass];
+  if (has_lines && (kernel->writes & TN_WRITES_INPLACE) == 0) return;
   tn_inplace *pairs = TNM_NEW(lower->arena, tn_inplace, n_pairs);
-  for (uint32_t i = 0; pairs != NULL && i < n_pairs; ++i)
-    if (is_last_reader(lower->op, pass, formulas, n, out->inplace[pass][i]))
-      pairs[kernel->n_inplace++] = out->inplace[pass][i];
+  for (uint32_t i = 0; pairs != NULL && i < n_pairs; ++i) {
+    const tn_inplace pair = out->inplace[pass][i];
+    if (has_lines ? is_full_output(lower, pass, pair)
+                  : is_last_reader(lower->op, pass, formulas, n, pair))
+      pairs[kernel->n_inplace++] = pair;
+  }
   if (kernel->n_inplace == 0) return;
   kernel->inplace = pairs;
   kernel->writes |= TN_WRITES_INPLACE;

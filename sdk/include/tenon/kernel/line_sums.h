@@ -111,6 +111,11 @@ typedef struct tn_lines_total {
     }                                                                          \
   }
 
+/* The formulas of a plugin decide which of these it needs. */
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wunused-function"
+#endif
 TN_LINES_CHOOSE_EACH(tn_lines_most_f32, float, >)
 TN_KERNEL_LEVELS(tn_lines_most_f32)
 TN_LINES_CHOOSE_EACH(tn_lines_most_f64, double, >)
@@ -147,6 +152,9 @@ TN_LINES_SPREAD_REALS(tn_lines_spread_f32, float)
 TN_KERNEL_LEVELS(tn_lines_spread_f32)
 TN_LINES_SPREAD_REALS(tn_lines_spread_f64, double)
 TN_KERNEL_LEVELS(tn_lines_spread_f64)
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 
 #ifdef __cplusplus
 }

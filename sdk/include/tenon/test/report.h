@@ -85,6 +85,7 @@ typedef struct tn_test {
   int n;           /* cases so far */
   int n_failed;
   int n_skipped;
+  int n_inferred; /* cases that compute nothing: partial.h */
   int n_to_come;
   char without[TN_TEST_TEXT]; /* why the last one was not computed */
   const tn_kernel *only; /* the one that is tried; NULL: whichever is chosen */

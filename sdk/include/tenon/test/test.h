@@ -250,14 +250,14 @@ static void tn_test_expect_types(tn_test *t, const tn_op *op,
 /* Examples that no kernel computes prove nothing. */
 static void tn_test_run_examples(tn_test *t, tn_operator *op,
                                  const tn_test_operator *which) {
-  const int n = t->n, n_skipped = t->n_skipped;
+  const int n = t->n - t->n_inferred, n_skipped = t->n_skipped;
   t->without[0] = '\0';
   memset(t->tried, 0, sizeof t->tried);
   memset(t->took, 0, sizeof t->took);
   t->is_batch_invariant = which->batch_invariant != 0;
   for (size_t i = 0; i < which->n_examples; ++i)
     tn_test_run_example(t, op, &which->examples[i]);
-  const bool ran = t->n - n > t->n_skipped - n_skipped;
+  const bool ran = t->n - t->n_inferred - n > t->n_skipped - n_skipped;
   if (which->n_examples == 0 || !tn_test_has_kernel(t, op)) return;
   if (ran) {
     tn_test_expect_types(t, tn_operator_desc(op), which);
