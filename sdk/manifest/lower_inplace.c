@@ -172,6 +172,16 @@ static bool is_last_reader(const tn_op *op, uint32_t pass,
   return true;
 }
 
+/* Tests whether a kernel over lines may compute a pair in place: the only
+ * output with an element for each of the loop may, after all that reads its
+ * line (tnm_set_line_flags). */
+static bool is_full_output(const tnm_lower *lower, uint32_t pass,
+                           tn_inplace pair) {
+  const tnm_levels *levels = &lower->axes->levels;
+  return (pass == TN_PASS_FORWARD ? levels->outputs[pair.out]
+                                  : levels->inputs[pair.out]) == TNM_LEVEL_FULL;
+}
+
 /* Tests whether two operands of a generated kernel may have the same shape. The
  * inputs of a broadcast differ in some calls only; then the host uses no pair.
  */
@@ -179,6 +189,16 @@ static bool may_have_same_shape(const tnm_lower *lower, const tn_arg *a,
                                 const tn_arg *b) {
   return lower->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST ||
          tnm_has_same_shape(lower, a, b);
+}
+
+/* Tests whether nothing reads the input of a backward pair after its output was
+ * computed. */
+static bool may_be_last(const tnm_lower *lower, const tnm_formula *formulas,
+                        tn_inplace pair) {
+  return lower->axes != NULL
+             ? is_full_output(lower, TN_PASS_BACKWARD, pair)
+             : is_last_reader(lower->op, TN_PASS_BACKWARD, formulas,
+                              lower->op->n_inputs, pair);
 }
 
 void tnm_list_formula_inplace(tnm_lower *lower, const tnm_formula *formulas,
@@ -192,22 +212,12 @@ void tnm_list_formula_inplace(tnm_lower *lower, const tnm_formula *formulas,
       const tn_inplace pair = {find_position(op, need->what, need->index), i};
       if (!tnm_has_same_dtype(arg, op->inputs[i]) ||
           !may_have_same_shape(lower, arg, op->inputs[i]) ||
-          !is_last_reader(op, TN_PASS_BACKWARD, formulas, op->n_inputs, pair))
+          !may_be_last(lower, formulas, pair))
         continue;
       tnm_add_inplace(lower, TN_PASS_BACKWARD, pair);
       if (all[i]->inplace == TN_NONE) all[i]->inplace = pair.in;
     }
   }
-}
-
-/* Tests whether a kernel over lines may compute a pair in place: the only
- * output with an element for each of the loop may, after all that reads its
- * line (tnm_set_line_flags). */
-static bool is_full_output(const tnm_lower *lower, uint32_t pass,
-                           tn_inplace pair) {
-  const tnm_levels *levels = &lower->axes->levels;
-  return (pass == TN_PASS_FORWARD ? levels->outputs[pair.out]
-                                  : levels->inputs[pair.out]) == TNM_LEVEL_FULL;
 }
 
 void tnm_set_generated_inplace(tnm_lower *lower, tn_kernel *kernel,
