@@ -48,8 +48,7 @@ static inline nn_correlation_view nn_correlation_view_call(
   v.step = p->stride2;
   v.reach = p->max_displacement / p->stride2;
   v.count = 2 * v.reach + 1;
-  if (v.channels > 0)
-    v.share = 1 / (double)(v.kernel * v.kernel * v.channels);
+  if (v.channels > 0) v.share = 1 / (double)(v.kernel * v.kernel * v.channels);
   v.multiplies = p->is_multiply;
   return v;
 }
