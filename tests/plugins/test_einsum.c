@@ -99,7 +99,7 @@ static void check_case(const einsum_case *c, tn_dtype dtype) {
                                        .heads = *TN_IN(out),
                                        .head_gradients = *TN_IN(head),
                                        .of = {c->n_in, in},
-                                       .gradients = {c->n_in, found}}));
+                                       .gradients = {c->n_in, found, NULL}}));
   for (size_t i = 0; i < c->n_in; ++i) {
     expect_values(found[i], &c->gradient[i], c->equation);
     tn_array_release(found[i]);
@@ -152,13 +152,13 @@ static void check_second(const second_case *c) {
                                        .heads = *TN_IN(out),
                                        .head_gradients = *TN_IN(head),
                                        .of = {c->n_in, in},
-                                       .gradients = {c->n_in, first}}));
+                                       .gradients = {c->n_in, first, NULL}}));
   OK(tn_tape_gradient(tape,
                       &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
                                        .heads = {c->n_in, first},
                                        .head_gradients = {c->n_in, weight},
                                        .of = {c->n_in, in},
-                                       .gradients = {c->n_in, found}}));
+                                       .gradients = {c->n_in, found, NULL}}));
   for (size_t i = 0; i < c->n_in; ++i) {
     expect_values(found[i], &c->second[i], c->equation);
     tn_array_release(in[i]), tn_array_release(first[i]);

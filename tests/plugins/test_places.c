@@ -80,12 +80,12 @@ static void check_gradients(const places_case *c, tn_dtype dtype, tn_tape *tape,
                             tn_array **in, tn_array *out) {
   tn_array *head = value_array(dtype, &c->head);
   tn_array *of[2] = {in[0], in[2]}, *found[2] = {NULL, NULL};
-  OK(tn_tape_gradient(tape,
-                      &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
-                                       .heads = *TN_IN(out),
-                                       .head_gradients = *TN_IN(head),
-                                       .of = {c->n_gradients, of},
-                                       .gradients = {c->n_gradients, found}}));
+  OK(tn_tape_gradient(
+      tape, &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
+                             .heads = *TN_IN(out),
+                             .head_gradients = *TN_IN(head),
+                             .of = {c->n_gradients, of},
+                             .gradients = {c->n_gradients, found, NULL}}));
   for (size_t i = 0; i < c->n_gradients; ++i) {
     expect_values(found[i], &c->gradients[i], c);
     tn_array_release(found[i]);

@@ -125,10 +125,15 @@ static void load_installed(tn_runtime *rt, const tnm_plugin *plugin,
 
 tn_code trial_load(tn_runtime *rt, const tnm_plugin *plugin,
                    const trial_files *files, bool *quiet) {
-  /* First, because some provide the functions that the plugin looks for. */
+  /* Built ones first: some provide functions that the plugin looks for. */
   for (size_t i = 0; i < files->n_with; ++i)
-    TN__TRY(load_with(rt, files, files->with[i]));
+    if (is_built_plugin(files->with[i]))
+      TN__TRY(load_with(rt, files, files->with[i]));
   TN__TRY(trial_load_one(rt, files->path));
-  if (needs_others(plugin)) load_installed(rt, plugin, quiet);
+  if (!needs_others(plugin)) return TN_OK;
+  for (size_t i = 0; i < files->n_with; ++i)
+    if (!is_built_plugin(files->with[i]))
+      TN__TRY(load_with(rt, files, files->with[i]));
+  load_installed(rt, plugin, quiet);
   return TN_OK;
 }
