@@ -123,10 +123,18 @@ static int fill_chirp(tensor_fourier *plan) {
   return 1;
 }
 
+/* Longer lines would need tables of gigabytes. */
+#define MOST_LENGTH ((int64_t)1 << 26)
+
 int32_t tensor_fourier_create(const tn_frame *call, int64_t length,
                               tn_dtype dtype, tensor_fourier **out) {
-  tensor_fourier *plan = calloc(1, sizeof *plan);
   *out = NULL;
+  if (length > MOST_LENGTH)
+    return TN_FAIL(call, TN_UNSUPPORTED,
+                   "a line of %lld elements is too long; the CPU transforms at "
+                   "most %lld",
+                   (long long)length, (long long)MOST_LENGTH);
+  tensor_fourier *plan = calloc(1, sizeof *plan);
   if (plan == NULL) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory");
   plan->length = length;
   plan->dtype = dtype;

@@ -51,7 +51,7 @@ TN_KERNEL_ONCE int32_t tn_lines_run_groups(void *arg, int64_t begin,
   const tn_lines_work *w = (const tn_lines_work *)arg;
   TN_KERNEL_LINED char scratch[TN_LINES_SCRATCH];
   for (int64_t group = begin; group < end; ++group) {
-    if (w->n_places > 0)
+    if (w->n_places > 0 && w->length > 0)
       memset(w->sums + group * w->n_places * w->length, 0,
              (size_t)(w->n_places * w->length) * sizeof *w->sums);
     if (w->width > 0)
