@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "numbers.h"
 #include "tenon/kernel/philox.h"
 
 /* The place of an element in the stream of the call. */
@@ -23,11 +24,6 @@ DRAW_ONE tn_kernel_bits draw_block(const draw_source *source, uint32_t sub) {
 
 /* Elements of a part, and parts of the least slice. */
 enum { PART = 256, LEAST_PARTS = 4 };
-
-static double read_number(const tn_tensor *t, int64_t i) {
-  return t->dtype == TN_F64 ? ((const double *)t->data)[i]
-                            : (double)((const float *)t->data)[i];
-}
 
 /* The parameters of a row. */
 static void read_row(const tn_frame *call, const draw_rows_params *p,

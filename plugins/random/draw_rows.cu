@@ -29,19 +29,6 @@ DRAW_ONE tn_kernel_bits draw_block(const draw_source *source, uint32_t sub) {
 
 #include "draw_one.h"
 
-DRAW_ONE double random_read(const tn_cuda_array &array, int64_t i) {
-  return array.dtype == TN_F64 ? ((const double *)array.data)[i]
-                               : (double)((const float *)array.data)[i];
-}
-
-struct random_store {
-  double x;
-  template <class T>
-  __device__ __forceinline__ void operator()(T *to) const {
-    *to = tn_cuda_put(x, T());
-  }
-};
-
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     random_rows(random_arrays a, random_view v) {
   const int64_t step = (int64_t)gridDim.x * TN_CUDA_THREADS;
@@ -51,12 +38,12 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     double x = v.params.a, y = v.params.b;
     if (v.params.of_inputs) {
       const int64_t row = i / v.params.columns;
-      x = random_read(a.at[FIRST], row);
-      y = a.at[SECOND].data != NULL ? random_read(a.at[SECOND], row) : 0;
+      x = tn_cuda_read<double>(a.at[FIRST], row);
+      y = a.at[SECOND].data != NULL ? tn_cuda_read<double>(a.at[SECOND], row)
+                                    : 0;
     }
-    const random_store store = {
-        draw_one(&source, v.params.kind, x, y, a.at[TO].dtype)};
-    tn_cuda_visit(a.at[TO].data, a.at[TO].dtype, i, store);
+    tn_cuda_write<double>(
+        a.at[TO], i, draw_one(&source, v.params.kind, x, y, a.at[TO].dtype));
   }
 }
 
