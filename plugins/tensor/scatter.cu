@@ -8,7 +8,7 @@
 
 #include "move.h"
 #include "places.cuh"
-#include "tenon/kernel/scatter.cuh"
+#include "scatter_keys.cuh"
 
 enum { WHOLE, INDICES, SLICES, KEYS, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> tensor_scattering;
@@ -44,18 +44,6 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
        i += tensor_stride<int64_t>()) {
     const int64_t to = tensor_place_of(a.at[INDICES], v.places, i / inner);
     if (to >= 0) ((T *)a.at[WHOLE].data)[to + i % inner] = (T)0;
-  }
-}
-
-/* A key for each slice: its place, counted in slices. */
-__global__ void __launch_bounds__(TN_CUDA_THREADS)
-    tensor_scatter_keys(tensor_scattering a, tensor_scattered v) {
-  for (int64_t i = tensor_first<int64_t>(); i < v.places.n;
-       i += tensor_stride<int64_t>()) {
-    tn_cuda_key *key = (tn_cuda_key *)a.at[KEYS].data + i;
-    const int64_t at = tensor_place_of(a.at[INDICES], v.places, i);
-    key->value = at < 0 ? -1 : at / v.places.inner;
-    key->i = i;
   }
 }
 
@@ -202,25 +190,6 @@ int32_t tensor_clear_places(const tensor_scatter *s) {
   });
 }
 
-/* Writes a key of each slice to the input of the sort. */
-static int32_t write_keys(const tensor_scatter *s, const tensor_scattered &v,
-                          cudaStream_t stream) {
-  tensor_scattering a = {};
-  a.at[INDICES] = tn_cuda_from(s->indices);
-  a.at[KEYS] = tn_cuda_key_array(s->room, v.places.n);
-  return tn_cuda_start_each(s->call, tensor_scatter_keys, v.places.n, stream, a,
-                            v);
-}
-
-/* Writes and sorts the keys; *sorted becomes their array. */
-static int32_t sort_keys(const tensor_scatter *s, const tensor_scattered &v,
-                         cudaStream_t stream, tn_cuda_array *sorted) {
-  const int32_t code = write_keys(s, v, stream);
-  return code == TN_OK
-             ? tn_cuda_sort(s->call, s->room, v.places.n, stream, sorted)
-             : code;
-}
-
 /* ----------------------------------------------------------------- scatters */
 
 static tn_cuda_scatter make_sums(const tensor_scatter *s) {
@@ -238,7 +207,7 @@ static int32_t add_slices(const tensor_scatter *s, cudaStream_t stream) {
   tn_cuda_scatter_arrays a = {};
   a.at[TN_CUDA_SCATTER_TO] = tn_cuda_to(s->whole, TN_REQ_ADD);
   a.at[TN_CUDA_SCATTER_SLICES] = tn_cuda_from(s->slices);
-  const int32_t code = write_keys(s, make_arguments(s), stream);
+  const int32_t code = tensor_write_keys(s, stream);
   if (code != TN_OK) return code;
   return tn_cuda_by_sum(s->whole->dtype, [&](auto type) {
     return tn_cuda_scatter_add<decltype(type)>(s->call, s->room, make_sums(s),
@@ -250,7 +219,7 @@ static int32_t change_places(const tensor_scatter *s, cudaStream_t stream) {
   const tensor_scattered v = make_arguments(s);
   const int64_t n = count_elements(s);
   tensor_scattering a = {};
-  const int32_t code = sort_keys(s, v, stream, &a.at[KEYS]);
+  const int32_t code = tensor_sort_keys(s, stream, &a.at[KEYS]);
   if (code != TN_OK) return code;
   a.at[WHOLE] = tn_cuda_to(s->whole, TN_REQ_WRITE);
   a.at[SLICES] = tn_cuda_from(s->slices);
@@ -286,7 +255,7 @@ int32_t tensor_gather_last(const tensor_scatter *s) {
   const tensor_scattered v = make_arguments(s);
   return start_moves(s, [&](auto type, cudaStream_t stream) {
     tensor_scattering a = {};
-    const int32_t code = sort_keys(s, v, stream, &a.at[KEYS]);
+    const int32_t code = tensor_sort_keys(s, stream, &a.at[KEYS]);
     a.at[WHOLE] = tn_cuda_from(s->whole);
     a.at[SLICES] = tn_cuda_to(s->slices, TN_REQ_WRITE);
     return code == TN_OK ? tn_cuda_start_each(

@@ -5,9 +5,8 @@
  * slices, in f64.
  */
 #include "move.h"
-#include "places.cuh"
-#include "scatter.h"
-#include "tenon/kernel/scatter.cuh"
+#include "scatter_keys.cuh"
+#include "tensor.cuh"
 
 enum {
   GRADIENT,
@@ -16,7 +15,6 @@ enum {
   OUT,
   DATA_GRADIENT,
   UPDATE_GRADIENT,
-  INDICES,
   KEYS,
   N_ARRAYS
 };
@@ -26,17 +24,6 @@ struct tensor_bent {
   tensor_places places;
   int64_t op;
 };
-
-__global__ void __launch_bounds__(TN_CUDA_THREADS)
-    tensor_gradient_keys(tensor_bending a, tensor_bent v) {
-  for (int64_t i = tensor_first<int64_t>(); i < v.places.n;
-       i += tensor_stride<int64_t>()) {
-    tn_cuda_key *key = (tn_cuda_key *)a.at[KEYS].data + i;
-    const int64_t at = tensor_place_of(a.at[INDICES], v.places, i);
-    key->value = at < 0 ? -1 : at / v.places.inner;
-    key->i = i;
-  }
-}
 
 /* The product of the factors that are not 0, and the number of zeros. */
 struct tensor_factors {
@@ -132,8 +119,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* ---------------------------------------------------- gradients of gradients
- */
+/* --------------------------------------------------------- second gradients */
 
 /* Here the arrays of a run's place and updates are: */
 enum {
@@ -146,7 +132,6 @@ enum {
   HEAD_RESULT,
   DATA_RESULT,
   UPDATE_RESULT,
-  SECOND_INDICES,
   SECOND_KEYS,
   N_SECOND_ARRAYS
 };
@@ -254,19 +239,6 @@ uint64_t tensor_scatter_backward_bytes(const tensor_scatter *s) {
   return tn_cuda_key_bytes(s->places.n);
 }
 
-/* Writes and sorts the keys; *sorted becomes their array. */
-static int32_t sort_places(const tensor_scatter *s, const tensor_bent &v,
-                           cudaStream_t stream, tn_cuda_array *sorted) {
-  tensor_bending a = {};
-  a.at[INDICES] = tn_cuda_from(s->indices);
-  a.at[KEYS] = tn_cuda_key_array(s->room, v.places.n);
-  const int32_t code = tn_cuda_start_each(s->call, tensor_gradient_keys,
-                                          v.places.n, stream, a, v);
-  return code == TN_OK
-             ? tn_cuda_sort(s->call, s->room, v.places.n, stream, sorted)
-             : code;
-}
-
 /* An array of results, without data if it is not requested. */
 static tn_cuda_array array_of_results(const tn_tensor *to) {
   tn_cuda_array none;
@@ -279,7 +251,7 @@ static int32_t bend_places(const tensor_scatter_gradient *g,
   const tensor_scatter *s = g->s;
   const tensor_bent v = {s->places, s->op};
   tensor_bending a = {};
-  const int32_t code = sort_places(s, v, stream, &a.at[KEYS]);
+  const int32_t code = tensor_sort_keys(s, stream, &a.at[KEYS]);
   if (code != TN_OK) return code;
   a.at[GRADIENT] = tn_cuda_from(g->gradient);
   a.at[DATA] = tn_cuda_from(g->data);
@@ -311,7 +283,7 @@ static int32_t bend_places_twice(const tensor_scatter_second *g,
   const tensor_scatter *s = g->s;
   const tensor_bent v = {s->places, s->op};
   tensor_twice_bending a = {};
-  const int32_t code = sort_places(s, v, stream, &a.at[SECOND_KEYS]);
+  const int32_t code = tensor_sort_keys(s, stream, &a.at[SECOND_KEYS]);
   if (code != TN_OK) return code;
   a.at[HEAD] = tn_cuda_from(g->head);
   a.at[SECOND_DATA] = tn_cuda_from(g->data);
