@@ -6,8 +6,8 @@
 #include "correlation_view.h"
 #include "nn.cuh"
 
-/* Indices of the arrays that CUDA kernels get: OWN has the images whose
- * gradient is computed, HEAD the output gradient. */
+/* Indices of the arrays that CUDA kernels get: HEAD has the
+ * output gradient, OWN the images of this gradient, OTHER the other ones. */
 enum { TO, OWN, OTHER, HEAD, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_correlation_arrays;
 
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Returns the window along dimension d whose element t is at `at`, -1 if there
+/* Returns the window along dimension d with its element t at `at`, -1 if there
  * is none. */
 __device__ __forceinline__ int64_t nn_correlation_find_window(
     const nn_correlation_view &v, int d, int64_t at, int64_t t) {

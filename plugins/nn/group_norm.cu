@@ -46,18 +46,6 @@ __device__ __forceinline__ int64_t nn_group_find_channel(const nn_group_view &v,
   return (line - image * v.groups) * v.channels;
 }
 
-/* Stores the mean or rstd of a line. If T is f16 or bf16, the array may be f32:
- * then its values are read again by the backward pass. */
-template <class T>
-__device__ __forceinline__ void nn_group_store_moment(
-    const tn_cuda_array &to, int64_t i, nn_compute_type<T> value) {
-  if (to.data == NULL) return;
-  if (sizeof(T) < sizeof(float) && to.dtype == TN_F32)
-    ((float *)to.data)[i] = (float)value;
-  else
-    nn_store_element<T>(to, i, value);
-}
-
 /* Writes OUT, MEAN and RSTD. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
@@ -82,8 +70,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         tn_cuda_reduce(part, (double)spread, tn_cuda_plus(), v.lines.lanes) / n;
     const C rstd = (C)rsqrt(var + v.eps);
     if (line.leads) {
-      nn_group_store_moment<T>(a.at[MEAN], line.number, mean);
-      nn_group_store_moment<T>(a.at[RSTD], line.number, rstd);
+      nn_store_moment<T>(a.at[MEAN], line.number, mean);
+      nn_store_moment<T>(a.at[RSTD], line.number, rstd);
     }
     if (a.at[OUT].data == NULL) continue;
     const int64_t first = nn_group_find_channel(v, line.number);

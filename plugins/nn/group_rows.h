@@ -59,7 +59,7 @@ typedef struct NAME(group_coefficients) {
   REAL slope; /* mean of g*gamma*(x - mean), times rstd^2 */
 } NAME(group_coefficients);
 
-/* Adds the sums of a row whose channels have one element each to l->sums, and
+/* For a row with one element in each channel: adds its sums to l->sums, and
  * computes `shift` and `slope`. */
 BODY void NAME(sum_elements)(const group_args *l, const REAL *gamma,
                              const REAL *g, const REAL *x, double *by_gamma,
@@ -82,7 +82,7 @@ BODY void NAME(sum_elements)(const group_args *l, const REAL *gamma,
   s->slope = sums[1] / (REAL)n * s->rstd * s->rstd;
 }
 
-/* Does the same for a row whose channels have several elements. */
+/* Does the same for a row with several elements in each channel. */
 BODY void NAME(sum_channels)(const group_args *l, const REAL *gamma,
                              const REAL *g, const REAL *x, double *by_gamma,
                              NAME(group_coefficients) * s) {

@@ -29,17 +29,6 @@ __device__ __forceinline__ nn_compute_type<T> nn_layer_read_gamma(
   return a.at[GAMMA].data != NULL ? nn_load_element<T>(a.at[GAMMA], k) : 1;
 }
 
-/* Stores the mean or rstd of line i. If T is f16 or bf16, the array may be f32:
- * then its values are read again by the backward pass. */
-template <class T>
-__device__ __forceinline__ void nn_layer_store_moment(
-    const tn_cuda_array &to, int64_t i, nn_compute_type<T> value) {
-  if (sizeof(T) < sizeof(float) && to.dtype == TN_F32)
-    ((float *)to.data)[i] = (float)value;
-  else
-    nn_store_element<T>(to, i, value);
-}
-
 /* Loads the mean or rstd of line i in the type of the computation. */
 template <class C>
 __device__ __forceinline__ C nn_layer_load_moment(const tn_cuda_array &from,
@@ -87,10 +76,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
        g += gridDim.x) {
     const nn_line line = nn_locate_line(v.lines, g);
     const nn_moments<C> m = nn_layer_measure_line<T>(a, v, line);
-    if (line.leads && a.at[MEAN].data != NULL)
-      nn_layer_store_moment<T>(a.at[MEAN], line.number, m.mean);
-    if (line.leads && a.at[RSTD].data != NULL)
-      nn_layer_store_moment<T>(a.at[RSTD], line.number, m.rstd);
+    if (line.leads) {
+      nn_store_moment<T>(a.at[MEAN], line.number, m.mean);
+      nn_store_moment<T>(a.at[RSTD], line.number, m.rstd);
+    }
     if (a.at[OUT].data == NULL) continue;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * v.lines.inner;
@@ -144,10 +133,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const double var =
         nn_reduce_row<S>(part, (double)spread, tn_cuda_plus(), row) / n;
     const C rstd = (C)rsqrt(var + v.eps);
-    if (row.leads && a.at[MEAN].data != NULL)
-      nn_layer_store_moment<T>(a.at[MEAN], row.number, mean);
-    if (row.leads && a.at[RSTD].data != NULL)
-      nn_layer_store_moment<T>(a.at[RSTD], row.number, rstd);
+    if (row.leads) {
+      nn_store_moment<T>(a.at[MEAN], row.number, mean);
+      nn_store_moment<T>(a.at[RSTD], row.number, rstd);
+    }
     if (a.at[OUT].data == NULL) continue;
     nn_layer_scale_row<T, S>(a, row, rstd, x);
     nn_store_row<T, S>(a.at[OUT], row, x);

@@ -43,6 +43,20 @@ __device__ __forceinline__ void nn_store_element(const tn_cuda_array &array,
   tn_cuda_set((T *)array.data + i, value, array.adds);
 }
 
+/* Stores the mean or rstd of line i, if the array is present. If T is f16 or
+ * bf16, the array may be f32: then its values are read again by the backward
+ * pass. */
+template <class T>
+__device__ __forceinline__ void nn_store_moment(const tn_cuda_array &to,
+                                                int64_t i,
+                                                nn_compute_type<T> value) {
+  if (to.data == NULL) return;
+  if (sizeof(T) < sizeof(float) && to.dtype == TN_F32)
+    ((float *)to.data)[i] = (float)value;
+  else
+    nn_store_element<T>(to, i, value);
+}
+
 /* The indices of one thread among n: for (i = nn_first_index(); i < n; i +=
  * nn_index_step()) */
 __device__ __forceinline__ int64_t nn_first_index(void) {

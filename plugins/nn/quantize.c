@@ -173,8 +173,9 @@ static int32_t run_call(const tn_frame *call, int has_axis, int64_t axis,
     int32_t dim = 0;
     const int32_t code = nn_axis_find_dim(call, axis, data, &dim);
     if (code != TN_OK) return code;
-    s.length = data->shape[dim];
-    for (int32_t d = dim + 1; d < data->ndim; ++d) s.inner *= data->shape[d];
+    const nn_axis_shape e = nn_axis_find_shape(data, dim, dim);
+    s.length = e.length;
+    s.inner = e.inner;
   } else {
     s.inner = tn_tensor_size(data);
   }

@@ -42,30 +42,21 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The geometry of a call. */
-static int32_t make_view(const tn_frame *call, int has_axis, int64_t axis,
-                         nn_quantize_view *v) {
-  const tn_tensor *data = &call->in[0];
-  v->n = tn_tensor_size(data);
-  v->inner = v->n;
-  v->length = 1;
-  if (!has_axis) return TN_OK;
-  if (axis < 0) axis += data->ndim;
-  if (axis < 0 || axis >= data->ndim)
-    return TN_FAIL(call, TN_OUT_OF_RANGE, "there is no axis %lld",
-                   (long long)axis);
-  v->length = data->shape[axis];
-  v->inner = 1;
-  for (int64_t d = axis + 1; d < data->ndim; ++d) v->inner *= data->shape[d];
-  return TN_OK;
+/* The geometry of a call; inference has checked the axis. */
+static nn_quantize_view make_view(const tn_tensor *data, int has_axis,
+                                  int64_t axis) {
+  const int64_t n = tn_tensor_size(data);
+  if (!has_axis) return {n, n, 1};
+  const int32_t dim = (int32_t)(axis < 0 ? axis + data->ndim : axis);
+  const nn_lines lines = nn_find_lines(data, dim, dim);
+  return {n, lines.inner, lines.length};
 }
 
 template <int kind>
 static int32_t start(const tn_frame *call, int has_axis, int64_t axis) {
-  nn_quantize_view v;
+  const nn_quantize_view v = make_view(&call->in[0], has_axis, axis);
   nn_quantize_arrays a = {};
-  const int32_t code = make_view(call, has_axis, axis, &v);
-  if (code != TN_OK || v.n == 0) return code;
+  if (v.n == 0) return TN_OK;
   a.at[TO] = tn_cuda_to(&call->out[0], TN_REQ_WRITE);
   a.at[DATA] = tn_cuda_from(&call->in[0]);
   a.at[SCALE] = tn_cuda_from(&call->in[1]);

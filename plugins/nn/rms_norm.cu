@@ -30,20 +30,6 @@ __device__ __forceinline__ nn_compute_type<T> nn_rms_read_gamma(
   return a.at[GAMMA].data != NULL ? nn_load_element<T>(a.at[GAMMA], k) : 1;
 }
 
-/* Stores the rstd of line i. If T is f16 or bf16, the array may be f32: then
- * its values are read again by the backward pass. */
-template <class T>
-__device__ __forceinline__ void nn_rms_store_rstd(const nn_rms_arrays &a,
-                                                  int64_t i,
-                                                  nn_compute_type<T> value) {
-  const tn_cuda_array &to = a.at[RSTD];
-  if (to.data == NULL) return;
-  if (sizeof(T) < sizeof(float) && to.dtype == TN_F32)
-    ((float *)to.data)[i] = (float)value;
-  else
-    nn_store_element<T>(to, i, value);
-}
-
 /* Writes OUT and RSTD of lines with elements that are not contiguous. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
@@ -63,7 +49,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const double sum =
         tn_cuda_reduce(part, (double)squares, tn_cuda_plus(), v.lines.lanes);
     const C rstd = (C)rsqrt(sum / n + v.eps);
-    if (line.leads) nn_rms_store_rstd<T>(a, line.number, rstd);
+    if (line.leads) nn_store_moment<T>(a.at[RSTD], line.number, rstd);
     if (a.at[OUT].data == NULL) continue;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
@@ -108,7 +94,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const double sum =
         nn_reduce_row<S>(part, (double)squares, tn_cuda_plus(), row);
     const C rstd = (C)rsqrt(sum / n + v.eps);
-    if (row.leads) nn_rms_store_rstd<T>(a, row.number, rstd);
+    if (row.leads) nn_store_moment<T>(a.at[RSTD], row.number, rstd);
     if (a.at[OUT].data == NULL) continue;
     nn_visit_row<S>(row, x, [&](C &e, bool) { e *= rstd; });
     nn_rms_multiply_gamma<T, S>(a, row, x);

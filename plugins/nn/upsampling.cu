@@ -73,7 +73,7 @@ static int32_t nn_upsampling_launch(const tn_frame *call, uint32_t i,
                             part);
 }
 
-/* Launches the kernels of all inputs whose result is requested. */
+/* Launches the kernels of all inputs with a requested result. */
 static int32_t nn_upsampling_launch_all(const tn_frame *call) {
   const bool is_back = (call->flags & TN_CALL_BACKWARD) != 0;
   return tn_cuda_on(call, [&](cudaStream_t stream) {

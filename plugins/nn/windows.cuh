@@ -71,8 +71,8 @@ nn_window_find_element(const nn_window_view &v, const nn_window_index &o,
   return place;
 }
 
-/* Returns the number of the window whose tap t is the element with the indices
- * `at`; -1 if there is none. */
+/* Returns the number of the window with its tap t at the element with the
+ * indices `at`; -1 if there is none. */
 __device__ __forceinline__ int64_t
 nn_window_find_window(const nn_window_view &v, const nn_window_index &at,
                       const nn_window_index &t) {
