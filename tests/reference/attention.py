@@ -14,6 +14,8 @@ made with torch 1.13.0, NumPy 1.24.2, Python 3.11.
 import numpy as np
 import torch
 
+from operands import show_list
+
 RANDOM = np.random.default_rng(8)
 
 
@@ -21,21 +23,6 @@ def draw(*shape):
     """Numbers with few bits, which every type holds."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 8,
                         dtype=torch.float64)
-
-
-def show(array):
-    values = array.detach().numpy().astype(float)
-    assert values.ndim <= 4 and values.size <= 64, values.shape
-    dims = ", ".join(map(str, values.shape)) or "0"
-    listed = ", ".join(repr(float(each)) for each in values.ravel())
-    return f"{{{{{values.ndim}, {{{dims}}}}}, {{{listed or 0}}}}}"
-
-
-def show_list(arrays):
-    if not arrays:
-        return "{0}"
-    return (f"{{{len(arrays)}, {{" +
-            ",\n  ".join(show(each) for each in arrays) + "}}")
 
 
 def case(op, params, inputs, outputs, gradients, head):

@@ -12,6 +12,8 @@ transform. Nothing here knows of Tenon. The committed file was made with NumPy
 
 import numpy as np
 
+from operands import show
+
 RANDOM = np.random.default_rng(95)
 
 
@@ -20,21 +22,15 @@ def draw(*shape):
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 
-def show(array):
-    if array is None:
-        return "{{0, {0}}, {0}}"
-    array = np.asarray(array)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(f"{each.item() + 0:.12g}" for each in array.ravel()) or "0"
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
+def rounded(x):
+    return f"{x.item() + 0:.12g}"
 
 
 def case(op, params, data, window, out, head, gradient):
     print(f'{{"tensor.{op}", "{params}", {2 if window is not None else 1},')
     for each in data, window, out, head:
-        print(f" {show(each)},")
-    print(f" {show(gradient)}}},")
+        print(f" {show(each, rounded)},")
+    print(f" {show(gradient, rounded)}}},")
 
 
 def numbers(parts):

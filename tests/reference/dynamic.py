@@ -11,22 +11,9 @@ with NumPy 1.24.2, Python 3.11.
 
 import numpy as np
 
+from operands import join, show
+
 RANDOM = np.random.default_rng(5)
-NONE = "{{0, {0}}, {0}}"
-
-
-def number(x):
-    return "NAN" if np.isnan(x) else repr(float(x))
-
-
-def show(array):
-    if array is None:
-        return NONE
-    array = np.asarray(array, dtype=float)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(map(number, array.ravel())) or "0"
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
 
 
 def case(op, params, data, second, outputs, head=None, gradient=None):
@@ -35,7 +22,7 @@ def case(op, params, data, second, outputs, head=None, gradient=None):
     n_out = len([each for each in outputs if each is not None])
     print(f'{{"tensor.{op}", "{params}", {n_in}, {n_out},')
     print(f" {show(data)},\n {show(second)},")
-    print(" {" + ",\n  ".join(map(show, outputs)) + "},")
+    print(f" {join(map(show, outputs))},")
     print(f" {show(head)},\n {show(gradient)}}},")
 
 

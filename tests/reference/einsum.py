@@ -17,6 +17,8 @@ import sys
 import numpy as np
 import torch
 
+from operands import join, plain, show
+
 RANDOM = np.random.default_rng(94)
 OPERANDS = 4
 
@@ -24,16 +26,6 @@ OPERANDS = 4
 def draw(*shape):
     """Few small numbers: sums of their products are exact in f16."""
     return RANDOM.integers(-2, 3, size=shape) / 2
-
-
-def show(array):
-    if array is None:
-        return "{{0, {0}}, {0}}"
-    array = np.asarray(array)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(repr(each.item() + 0) for each in array.ravel()) or "0"
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
 
 
 def case(equation, *shapes):
@@ -48,8 +40,8 @@ def case(equation, *shapes):
     missing = [None] * (OPERANDS - len(arrays))
     print(f'{{"{equation}", {len(arrays)},')
     for name, values in ("in", arrays), ("gradient", gradients):
-        print(" {" + ",\n  ".join(map(show, values + missing)) + "},")
-    print(f" {show(out)},\n {show(head)}}},")
+        print(f" {join(show(each, plain) for each in values + missing)},")
+    print(f" {show(out, plain)},\n {show(head, plain)}}},")
 
 
 def second(equation, *shapes):
@@ -67,8 +59,8 @@ def second(equation, *shapes):
     missing = [None] * (2 - len(arrays))
     print(f'{{"{equation}", {len(arrays)},')
     for values in arrays, weights, [g.numpy() for g in found]:
-        print(" {" + ",\n  ".join(map(show, values + missing)) + "},")
-    print(f" {show(head)}}},")
+        print(f" {join(show(each, plain) for each in values + missing)},")
+    print(f" {show(head, plain)}}},")
 
 
 def write_second():

@@ -12,6 +12,8 @@ Python 3.11.
 
 import numpy as np
 
+from operands import plain, show
+
 RANDOM = np.random.default_rng(41)
 
 
@@ -20,22 +22,12 @@ def draw(*shape):
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 
-def show(array):
-    if array is None:
-        return "{{0, {0}}, {0}}"
-    array = np.asarray(array)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(repr(each.item()) for each in array.ravel()) or "0"
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
-
-
 def case(op, params, data, indices, out, head=None, gradient=None):
     n_in = (data is not None) + (indices is not None)
     print(f'{{"tensor.{op}", "{params}", {n_in},')
     for each in data, indices, out, head:
-        print(f" {show(each)},")
-    print(f" {show(gradient)}}},")
+        print(f" {show(each, plain)},")
+    print(f" {show(gradient, plain)}}},")
 
 
 def gathered(shape, axis, index_shape):

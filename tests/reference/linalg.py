@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/linalg_cases.inc, which test_linalg.c compares plugins/linalg with.
+"""Writes tests/plugins/linalg_cases.inc: values of plugins/linalg for test_linalg.c.
 
     linalg.py > linalg_cases.inc
 
 Results and gradients are torch's, in f64: the first gradient of the sum of outputs times
 `head`, and the gradient of the sum of first gradients times `turn`. Symmetric operators
-get (x + x^T)/2, so that gradients are symmetric whatever torch assumes. Nothing here
+get (x + x^T)/2, so that gradients are symmetric without regard to torch. Nothing here
 knows of Tenon. The committed file was made with NumPy 1.24.2, torch 1.13.0, Python 3.11.
 """
 
 import numpy as np
 import torch
+
+from operands import join, show
 
 RANDOM = np.random.default_rng(47)
 
@@ -34,18 +36,10 @@ def triangular(*batch, n, lower):
     return x
 
 
-def show(array):
-    if array is None:
-        return "{{-1, {0}}, {0}}"
-    array = np.asarray(array, dtype=float)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(f"{each:.12g}" for each in array.ravel()) or "0"
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
-
-
 def show_list(arrays):
-    return "{" + ",\n  ".join(show(each) for each in arrays or [None]) + "}"
+    """Operands, or an absent one."""
+    shown = [show(each, lambda x: f"{x:.12g}") for each in arrays or []]
+    return join(shown or ["{{-1, {0}}, {0}}"])
 
 
 def case(op, params, arrays, function, n_turns=None, heads=None):
@@ -204,7 +198,7 @@ def cofactors(a):
 
 
 def singular_dets():
-    """Determinants of 0, whose gradients are cofactors by definition."""
+    """Determinants of 0; by definition their gradients are cofactors."""
     for rank, n in [(3, 4), (2, 4), (1, 2), (0, 1)]:
         a = draw(n, rank) @ draw(rank, n)
         head = draw()

@@ -15,6 +15,8 @@ real axis.
 import numpy as np
 from scipy import special
 
+from operands import show_list
+
 RANDOM = np.random.default_rng(40)
 
 
@@ -27,21 +29,6 @@ def draw_distinct(*shape):
     """Numbers without ties."""
     n = int(np.prod(shape))
     return (RANDOM.permutation(n).reshape(shape) - n // 2) / 8
-
-
-def show(array):
-    array = np.asarray(array, dtype=float)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(repr(float(each)) for each in array.ravel())
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values or 0}}}}}"
-
-
-def show_list(arrays):
-    if not arrays:
-        return "{0}"
-    return (f"{{{len(arrays)}, {{" +
-            ",\n  ".join(show(each) for each in arrays) + "}}")
 
 
 def find_gradients(function, inputs, heads):

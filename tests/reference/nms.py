@@ -12,22 +12,12 @@ file was made with NumPy 1.24.2, Python 3.11.
 
 import numpy as np
 
+from operands import show
+
 RANDOM = np.random.default_rng(3)
 MANUAL = [[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11],
           [0, 10.1, 1, 11.1], [0, 100, 1, 101]]
 SCORES = [0.9, 0.75, 0.6, 0.95, 0.5, 0.3]
-
-
-def number(x):
-    return "NAN" if np.isnan(x) else repr(float(x))
-
-
-def show(array):
-    array = np.asarray(array, dtype=float)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape))
-    values = ", ".join(map(number, array.ravel())) or "0"
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
 
 
 def corners(box, center):

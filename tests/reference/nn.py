@@ -13,6 +13,8 @@ the functions alone.
 
 import numpy as np
 
+from operands import join, show
+
 RANDOM = np.random.default_rng(5)
 
 
@@ -21,21 +23,13 @@ def draw(*shape):
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 
-def show(array):
-    array = np.asarray(array, dtype=float)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape))
-    values = ", ".join(repr(float(each)) for each in array.ravel())
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
-
-
 def case(op, params, inputs, out, head, gradients):
     print(f'{{"nn.{op}", "{params}", {len(inputs)},')
-    print(" {" + ",\n  ".join(show(each) for each in inputs) + "},")
+    print(f" {join(map(show, inputs))},")
     print(f" {show(out)},")
     print(f" {show(head)},")
     print(f" {len(gradients)},")
-    print(" {" + ",\n  ".join(show(each) for each in gradients) + "}},")
+    print(f" {join(map(show, gradients))}}},")
 
 
 def fully_connected(shape, hidden, bias, flatten):

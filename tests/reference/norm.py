@@ -14,27 +14,14 @@ weighted sum of the outputs is its derivative, to the last digit.
 
 import numpy as np
 
+from operands import show_list
+
 RANDOM = np.random.default_rng(6)
 
 
 def draw(*shape):
     """Numbers with few bits, which every type holds."""
     return RANDOM.integers(-16, 17, size=shape) / 8
-
-
-def show(array):
-    array = np.asarray(array, dtype=float)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(repr(float(each)) for each in array.ravel())
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values or 0}}}}}"
-
-
-def show_list(arrays):
-    if not arrays:
-        return "{0}"
-    return (f"{{{len(arrays)}, {{" +
-            ",\n  ".join(show(each) for each in arrays) + "}}")
 
 
 def slopes(function, inputs, heads, n):

@@ -18,6 +18,8 @@ Python 3.11.
 import numpy as np
 import torch
 
+from operands import plain, show
+
 RANDOM = np.random.default_rng(93)
 CHANGES = {
     "set": lambda x, u: u,
@@ -46,26 +48,16 @@ def draw_factors(*shape):
     return RANDOM.choice([1, -1, 2, 0.5, -2, 1, 1, 0], size=shape)
 
 
-def show(array):
-    if array is None:
-        return "{{0, {0}}, {0}}"
-    array = np.asarray(array)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(repr(each.item() + 0) for each in array.ravel()) or "0"
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
-
-
 def case(op, params, inputs, out, head=None, gradients=()):
     """inputs: of numbers first, then indices; gradients of those of numbers."""
     names = ["data", "indices", "updates"]
     given = [name for name in names if name in inputs]
     print(f'{{"tensor.{op}", "{params}", {len(given)}, {len(gradients)},')
     for name in names:
-        print(f" {show(inputs.get(name))},")
-    print(f" {show(out)}, {show(head)},")
+        print(f" {show(inputs.get(name), plain)},")
+    print(f" {show(out, plain)}, {show(head, plain)},")
     both = list(gradients) + [None] * (2 - len(gradients))
-    print(f" {{{show(both[0])},\n {show(both[1])}}}}},")
+    print(f" {{{show(both[0], plain)},\n {show(both[1], plain)}}}}},")
 
 
 def scattered(op, params, change, whole, at, slices, indices, has_data=True):

@@ -12,6 +12,8 @@ torch 1.13.0, NumPy 1.24.2, Python 3.11.
 import numpy as np
 import torch
 
+from operands import join, show
+
 RANDOM = np.random.default_rng(14)
 
 
@@ -19,18 +21,6 @@ def draw(*shape):
     """Numbers with few bits, which every type holds."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 16,
                         dtype=torch.float64)
-
-
-def show(array):
-    values = array.detach().numpy().astype(float)
-    assert values.ndim <= 4 and values.size <= 96, values.shape
-    dims = ", ".join(map(str, values.shape)) or "0"
-    listed = ", ".join(repr(float(each)) for each in values.ravel())
-    return f"{{{{{values.ndim}, {{{dims}}}}}, {{{listed or 0}}}}}"
-
-
-def show_list(arrays):
-    return "{" + ",\n  ".join(show(each) for each in arrays) + "}"
 
 
 def order_parameters(layer):
@@ -71,7 +61,7 @@ def case(mode, steps, batch, inputs, units, layers=1, bidirectional=False):
           f'{len(results)},')
     for each in ([data, flat, *given[1:]], results, heads,
                  [grads[0], flat_grad, *grads[1:len(given)]]):
-        print(f" {show_list(each)},")
+        print(f" {join(show(one, most=96) for one in each)},")
     print("},")
 
 

@@ -14,19 +14,9 @@ import numpy as np
 import scipy.special
 import torch
 
+from operands import show
+
 RANDOM = np.random.default_rng(11)
-
-
-def number(x):
-    return "-INFINITY" if x == -np.inf else repr(float(x))
-
-
-def show(array):
-    array = np.asarray(array, dtype=float)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(map(number, array.ravel())) or "0"
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
 
 
 def case(op, params, data, out, head, gradient):

@@ -13,27 +13,14 @@ made with torch 1.13.0, NumPy 1.24.2, Python 3.11.
 import numpy as np
 import torch
 
+from operands import show_list
+
 RANDOM = np.random.default_rng(12)
 
 
 def draw(*shape):
     """Numbers with few bits, which every float type holds."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 8)
-
-
-def show(array):
-    array = array.detach().double()
-    assert array.ndim <= 4 and array.numel() <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(repr(each) for each in array.flatten().tolist())
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values or 0}}}}}"
-
-
-def show_list(arrays):
-    if not arrays:
-        return "{0}"
-    return (f"{{{len(arrays)}, {{" +
-            ",\n  ".join(show(each) for each in arrays) + "}}")
 
 
 def case(op, words, shape, axis, lengths, function):

@@ -13,6 +13,8 @@ Tenon. The committed file was made with NumPy 1.24.2, torch 1.13.0, Python 3.11.
 import numpy as np
 import torch
 
+from operands import show
+
 RANDOM = np.random.default_rng(7)
 
 
@@ -25,21 +27,6 @@ def draw(*shape):
     array[special == 2] = -np.inf
     array[special == 3] = -0.0
     return array
-
-
-def number(x):
-    if np.isnan(x):
-        return "NAN"
-    return "INFINITY" if x == np.inf else "-INFINITY" if x == -np.inf \
-        else repr(float(x))
-
-
-def show(array):
-    array = np.asarray(array, dtype=float)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(map(number, array.ravel())) or "0"
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
 
 
 def order(data, axis, ascending):

@@ -13,24 +13,14 @@ made with NumPy 1.24.2 and torch 1.13.1, Python 3.11.
 import numpy as np
 import torch
 
+from operands import join, show
+
 RANDOM = np.random.default_rng(11)
 
 
 def draw(*shape):
     """Numbers with few bits, which every type holds."""
     return RANDOM.integers(-16, 17, size=shape) / 8
-
-
-def show(array):
-    array = np.asarray(array, dtype=float)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(repr(float(each)) for each in array.ravel()) or "0"
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values}}}}}"
-
-
-def rows(arrays):
-    return "{" + ",\n  ".join(show(each) for each in arrays) + "}"
 
 
 def case(op, params, inputs, function, n_grads=None):
@@ -47,12 +37,12 @@ def case(op, params, inputs, function, n_grads=None):
                for each, head in zip(outputs, heads))
     loss.backward()
     print(f'{{"tensor.{op}", "{params}", {len(inputs)},')
-    print(f" {rows(inputs)},")
+    print(f" {join(map(show, inputs))},")
     print(f" {len(outputs)},")
-    print(f" {rows(each.detach().numpy() for each in outputs)},")
-    print(f" {rows(heads)},")
+    print(f" {join(show(each) for each in outputs)},")
+    print(f" {join(map(show, heads))},")
     print(f" {n_grads},")
-    print(f" {rows(each.grad.numpy() for each in tensors[:n_grads])}}},")
+    print(f" {join(show(each.grad) for each in tensors[:n_grads])}}},")
 
 
 def index(tensor):

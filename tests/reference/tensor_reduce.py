@@ -13,6 +13,8 @@ was made with NumPy 1.24.2, torch 1.13.0 and Python 3.11.
 import numpy as np
 import torch
 
+from operands import show_list
+
 RANDOM = np.random.default_rng(7)
 
 
@@ -26,21 +28,6 @@ def unlike(*shape):
     n = int(np.prod(shape))
     values = np.concatenate([np.arange(-n, 0), np.arange(1, n + 1)])
     return RANDOM.permutation(values)[:n].reshape(shape) / 8
-
-
-def show(array):
-    array = np.asarray(array, dtype=float)
-    assert array.ndim <= 4 and array.size <= 64, array.shape
-    dims = ", ".join(map(str, array.shape)) or "0"
-    values = ", ".join(repr(float(each)) for each in array.ravel())
-    return f"{{{{{array.ndim}, {{{dims}}}}}, {{{values or 0}}}}}"
-
-
-def show_list(arrays):
-    if not arrays:
-        return "{0}"
-    return (f"{{{len(arrays)}, {{" +
-            ",\n  ".join(show(each) for each in arrays) + "}}")
 
 
 def case(op, params, inputs, function, n_grads=1):
