@@ -22,20 +22,13 @@ enum { N_CASES = sizeof conv_cases / sizeof *conv_cases, N_DRAWN = 24 };
 
 static tn_runtime *rt;
 
-static void load_all(const char *files) {
-  char *list = strdup(files), *rest = NULL;
-  for (char *f = strtok_r(list, ":", &rest); f; f = strtok_r(NULL, ":", &rest))
-    OK(tn_plugin_load(rt, f));
-  free(list);
-}
-
 /* The test is skipped where there is no device. */
 static void open_all(void) {
   const char *files = getenv("WINDOWS_FILES");
   tn_device_entry entry;
   if (!files) cr_skip_test("WINDOWS_FILES names no plugins");
   OK(tn_runtime_create(NULL, &rt));
-  load_all(files);
+  host_load_all(rt, files);
   OK(tn_device_at(rt, 1, &entry));
   if (entry.count == 0) cr_skip_test("%s", entry.detail);
   windows_place = "cuda";
@@ -81,7 +74,7 @@ Test(windows, values_of_kernels_without_cudnn_are_those_of_references) {
   const char *companion = getenv("WINDOWS_COMPANION");
   if (!companion) cr_skip_test("WINDOWS_COMPANION names no file");
   open_all();
-  load_all(companion);
+  host_load_all(rt, companion);
   for (size_t i = 0; i < sizeof own_cases / sizeof *own_cases; ++i)
     for (size_t t = 0; t < 4; ++t)
       windows_check(rt, &own_cases[i], types[t], tolerance_of(types[t]));

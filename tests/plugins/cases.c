@@ -5,14 +5,9 @@
 
 #include <stdlib.h>
 
-typedef struct operand {
-  host_shape shape;
-  double v[HOST_MAX];
-} operand;
-
 typedef struct operands {
   size_t n;
-  operand v[5];
+  host_operand v[5];
 } operands;
 
 typedef struct written_case {
@@ -80,14 +75,10 @@ typedef struct precision {
   const char *name;
 } precision;
 
-static void expect(tn_array *array, const operand *want, const written_case *c,
-                   const precision *p) {
+static void expect(tn_array *array, const host_operand *want,
+                   const written_case *c, const precision *p) {
   double got[HOST_MAX];
-  const tn_tensor *tensor = tn_array_tensor(array);
-  cr_assert_eq(tensor->ndim, want->shape.ndim, "%s %s", c->op, c->params);
-  for (int32_t d = 0; d < tensor->ndim; ++d)
-    cr_assert_eq(tensor->shape[d], want->shape.dims[d], "%s %s", c->op,
-                 c->params);
+  host_expect_shape(array, &want->shape, c->op, c->params);
   const int64_t n = host_values(array, got);
   for (int64_t i = 0; i < n; ++i)
     cr_assert(

@@ -16,6 +16,14 @@ tn_runtime *host_open(void) {
   return rt;
 }
 
+void host_load_all(tn_runtime *rt, const char *files) {
+  char *list = strdup(files), *rest = NULL;
+  cr_assert_not_null(list);
+  for (char *f = strtok_r(list, ":", &rest); f; f = strtok_r(NULL, ":", &rest))
+    OK(tn_plugin_load(rt, f));
+  free(list);
+}
+
 tn_operator *host_operator(tn_runtime *rt, const char *name) {
   tn_operator *op = NULL;
   OK(tn_operator_get(rt, name, &op));
@@ -140,6 +148,32 @@ tn_array *host_many(tn_runtime *rt, tn_dtype dtype, int32_t ndim,
   OK(tn_array_cast(wide, dtype, &out));
   tn_array_release(wide);
   return out;
+}
+
+tn_array *host_operand_array(tn_runtime *rt, tn_dtype dtype,
+                             const host_operand *from) {
+  return host_many(rt, dtype, from->shape.ndim, from->shape.dims, from->v);
+}
+
+int64_t host_count(const host_shape *shape) {
+  int64_t n = 1;
+  for (int32_t d = 0; d < shape->ndim; ++d) n *= shape->dims[d];
+  return n;
+}
+
+void host_expect_shape(tn_array *array, const host_shape *want, const char *op,
+                       const char *params) {
+  const tn_tensor *got = tn_array_tensor(array);
+  cr_assert_eq(got->ndim, want->ndim, "%s %s: rank %d", op, params, got->ndim);
+  for (int32_t d = 0; d < got->ndim; ++d)
+    cr_assert_eq(got->shape[d], want->dims[d], "%s %s: dimension %d", op,
+                 params, d);
+}
+
+void host_expect_operand(tn_array *array, const host_operand *want,
+                         double tolerance, const char *op, const char *params) {
+  host_expect_shape(array, &want->shape, op, params);
+  host_expect(array, want->v, host_count(&want->shape), tolerance);
 }
 
 double *host_many_values(tn_array *array) {

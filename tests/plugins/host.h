@@ -20,6 +20,10 @@
 
 /* A runtime with the plugin that this test is about (PLUGIN_FILE). */
 tn_runtime *host_open(void);
+
+/* Loads the plugins in these files, with a colon between two. */
+void host_load_all(tn_runtime *rt, const char *files);
+
 tn_operator *host_operator(tn_runtime *rt, const char *name);
 tn_params *host_params(tn_operator *op, const char *text);
 
@@ -41,8 +45,27 @@ int64_t host_values(tn_array *array, double *values);
 void host_expect(tn_array *array, const double *values, int64_t n,
                  double tolerance);
 
-/* The same for arrays of any size and rank; values are rounded by the library.
- * The caller frees the result of host_many_values. */
+/* An array of a case, as tests/reference/operands.py writes it. */
+typedef struct host_operand {
+  host_shape shape;
+  double v[HOST_MAX];
+} host_operand;
+
+/* A new array with these values, rounded by the library. */
+tn_array *host_operand_array(tn_runtime *rt, tn_dtype dtype,
+                             const host_operand *from);
+
+/* Elements of a shape. */
+int64_t host_count(const host_shape *shape);
+
+/* Fails the test unless the array has this shape, and these values. */
+void host_expect_shape(tn_array *array, const host_shape *want, const char *op,
+                       const char *params);
+void host_expect_operand(tn_array *array, const host_operand *want,
+                         double tolerance, const char *op, const char *params);
+
+/* host_array and host_values for arrays of any size and rank; values are
+ * rounded by the library. The caller frees the result of host_many_values. */
 tn_array *host_many(tn_runtime *rt, tn_dtype dtype, int32_t ndim,
                     const int64_t *dims, const double *values);
 double *host_many_values(tn_array *array);

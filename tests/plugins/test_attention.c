@@ -316,22 +316,13 @@ Test(attention, masks_of_every_type_and_form_are_alike) {
 
 /* ------------------------------------------------------------ on a device */
 
-/* Loads the plugins of a list of files with `:` between them. */
-static void load_files(const char *files) {
-  char list[4096];
-  cr_assert_lt(strlen(files), sizeof list);
-  strcpy(list, files);
-  for (char *file = strtok(list, ":"); file; file = strtok(NULL, ":"))
-    OK(tn_plugin_load(rt, file));
-}
-
 Test(attention, tiles_of_a_device_are_right) {
   const char *files = getenv("ATTENTION_FILES");
   const int64_t rows[4] = {2, 1, 70, 133}, columns[4] = {2, 1, 1, 133};
   place_name = getenv("ATTENTION_PLACE");
   if (!place_name || !files)
     cr_skip_test("ATTENTION_PLACE and ATTENTION_FILES name no device");
-  load_files(files);
+  host_load_all(rt, files);
   check(&(problem){"", 1, 2, 1, 40, 70, 33, 40, .cap = 0});
   check(&(problem){"", 1, 1, 1, 3, 33, 4, 300, .cap = 0});
   check(&(problem){.params = "causal=true causal_offset=30 window=20 softcap=3",

@@ -11,17 +11,12 @@
 
 #include "host.h"
 
-typedef struct values {
-  host_shape shape;
-  double v[HOST_MAX];
-} values;
-
 typedef struct dft_case {
   const char *op;
   const char *params;
   size_t n_in;
-  values data, window;
-  values out, head, gradient;
+  host_operand data, window;
+  host_operand out, head, gradient;
 } dft_case;
 
 static const dft_case dft_cases[] = {
@@ -40,41 +35,25 @@ static void close_all(void) {
 
 TestSuite(dft, .init = open_all, .fini = close_all);
 
-static tn_array *value_array(tn_dtype dtype, const values *v) {
-  return host_array(rt, dtype, v->shape, v->v);
-}
-
-static void expect_values(tn_array *array, const values *want, double tolerance,
-                          const char *text) {
-  const tn_tensor *got = tn_array_tensor(array);
-  int64_t n = 1;
-  cr_assert_eq(got->ndim, want->shape.ndim, "%s: rank %d", text, got->ndim);
-  for (int32_t d = 0; d < got->ndim; ++d) {
-    cr_assert_eq(got->shape[d], want->shape.dims[d], "%s", text);
-    n *= want->shape.dims[d];
-  }
-  host_expect(array, want->v, n, tolerance);
-}
-
 static void check_case(const dft_case *c, tn_dtype dtype, double tolerance) {
   tn_operator *op = host_operator(rt, c->op);
   tn_params *params = host_params(op, c->params);
   tn_array *in[2] = {NULL, NULL}, *out = NULL, *grad = NULL;
   tn_tape *tape = NULL;
   OK(tn_tape_create(rt, &tape));
-  in[0] = value_array(dtype, &c->data);
-  if (c->n_in > 1) in[1] = value_array(dtype, &c->window);
+  in[0] = host_array(rt, dtype, c->data.shape, c->data.v);
+  if (c->n_in > 1) in[1] = host_array(rt, dtype, c->window.shape, c->window.v);
   OK(tn_tape_watch(tape, in[0]));
   OK(tn_tape_call(tape, op, &(tn_inputs){c->n_in, in}, params, TN_OUT(&out)));
-  expect_values(out, &c->out, tolerance, c->params);
-  tn_array *head = value_array(dtype, &c->head);
+  host_expect_operand(out, &c->out, tolerance, c->op, c->params);
+  tn_array *head = host_array(rt, dtype, c->head.shape, c->head.v);
   OK(tn_tape_gradient(tape,
                       &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
                                        .heads = *TN_IN(out),
                                        .head_gradients = *TN_IN(head),
                                        .of = {1, in},
                                        .gradients = *TN_OUT(&grad)}));
-  expect_values(grad, &c->gradient, tolerance, c->params);
+  host_expect_operand(grad, &c->gradient, tolerance, c->op, c->params);
   tn_array_release(in[0]), tn_array_release(in[1]), tn_array_release(out);
   tn_array_release(head), tn_array_release(grad);
   tn_tape_release(tape);

@@ -10,20 +10,15 @@
 
 #include "host.h"
 
-typedef struct values {
-  host_shape shape;
-  double v[HOST_MAX];
-} values;
-
 enum { MOST_OUT = 4 };
 
 typedef struct dynamic_case {
   const char *op;
   const char *params;
   size_t n_in, n_out;
-  values data, truths;
-  values out[MOST_OUT];
-  values head, gradient;
+  host_operand data, truths;
+  host_operand out[MOST_OUT];
+  host_operand head, gradient;
 } dynamic_case;
 
 static const dynamic_case dynamic_cases[] = {
@@ -43,30 +38,15 @@ static void close_all(void) {
 
 TestSuite(dynamic, .init = open_all, .fini = close_all);
 
-static int64_t size_of(const host_shape *shape) {
-  int64_t n = 1;
-  for (int32_t d = 0; d < shape->ndim; ++d) n *= shape->dims[d];
-  return n;
-}
-
-static void expect_values(tn_array *array, const values *want,
+static void expect_values(tn_array *array, const host_operand *want,
                           const dynamic_case *c) {
-  const tn_tensor *got = tn_array_tensor(array);
-  cr_assert_eq(got->ndim, want->shape.ndim, "%s: rank %d", c->op, got->ndim);
-  for (int32_t d = 0; d < got->ndim; ++d)
-    cr_assert_eq(got->shape[d], want->shape.dims[d], "%s %s: dimension %d",
-                 c->op, c->params, d);
+  host_expect_shape(array, &want->shape, c->op, c->params);
   double *v = host_many_values(array);
-  for (int64_t i = 0; i < size_of(&want->shape); ++i)
+  for (int64_t i = 0; i < host_count(&want->shape); ++i)
     cr_assert(v[i] == want->v[i] || (isnan(v[i]) && isnan(want->v[i])),
               "%s %s, element %lld: %g, not %g", c->op, c->params, (long long)i,
               v[i], want->v[i]);
   free(v);
-}
-
-static tn_array *truth_array(const values *truths) {
-  return host_many(rt, TN_BOOL, truths->shape.ndim, truths->shape.dims,
-                   truths->v);
 }
 
 static void check_case(const dynamic_case *c, tn_dtype dtype) {
@@ -77,7 +57,7 @@ static void check_case(const dynamic_case *c, tn_dtype dtype) {
                      NULL};
   tn_array *out[MOST_OUT] = {NULL}, *head = NULL, *grad = NULL;
   tn_tape *tape = NULL;
-  if (c->n_in > 1) in[1] = truth_array(&c->truths);
+  if (c->n_in > 1) in[1] = host_operand_array(rt, TN_BOOL, &c->truths);
   OK(tn_tape_create(rt, &tape));
   OK(tn_tape_watch(tape, in[0]));
   OK(tn_tape_call(tape, op, &(tn_inputs){c->n_in, in}, params,

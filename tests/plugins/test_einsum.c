@@ -11,19 +11,14 @@
 
 #include "host.h"
 
-typedef struct values {
-  host_shape shape;
-  double v[HOST_MAX];
-} values;
-
 enum { OPERANDS = 4 };
 
 typedef struct einsum_case {
   const char *equation;
   size_t n_in;
-  values in[OPERANDS];
-  values gradient[OPERANDS];
-  values out, head;
+  host_operand in[OPERANDS];
+  host_operand gradient[OPERANDS];
+  host_operand out, head;
 } einsum_case;
 
 static const einsum_case einsum_cases[] = {
@@ -34,10 +29,10 @@ static const einsum_case einsum_cases[] = {
 typedef struct second_case {
   const char *equation;
   size_t n_in;
-  values in[2];
-  values weight[2];
-  values second[2];
-  values head;
+  host_operand in[2];
+  host_operand weight[2];
+  host_operand second[2];
+  host_operand head;
 } second_case;
 
 static const second_case second_cases[] = {
@@ -56,25 +51,6 @@ static void close_all(void) {
 
 TestSuite(einsum, .init = open_all, .fini = close_all);
 
-static tn_array *value_array(tn_dtype dtype, const values *v) {
-  tn_array *wide = host_array(rt, TN_F64, v->shape, v->v), *array = NULL;
-  OK(tn_array_cast(wide, dtype, &array));
-  tn_array_release(wide);
-  return array;
-}
-
-static void expect_values(tn_array *array, const values *want,
-                          const char *equation) {
-  const tn_tensor *got = tn_array_tensor(array);
-  int64_t n = 1;
-  cr_assert_eq(got->ndim, want->shape.ndim, "%s: rank %d", equation, got->ndim);
-  for (int32_t d = 0; d < got->ndim; ++d) {
-    cr_assert_eq(got->shape[d], want->shape.dims[d], "%s", equation);
-    n *= want->shape.dims[d];
-  }
-  host_expect(array, want->v, n, 0);
-}
-
 static tn_params *equation_params(tn_operator *op, const char *equation) {
   char text[300];
   (void)snprintf(text, sizeof text, "equation=\"%s\"", equation);
@@ -88,12 +64,12 @@ static void check_case(const einsum_case *c, tn_dtype dtype) {
   tn_tape *tape = NULL;
   OK(tn_tape_create(rt, &tape));
   for (size_t i = 0; i < c->n_in; ++i) {
-    in[i] = value_array(dtype, &c->in[i]);
+    in[i] = host_operand_array(rt, dtype, &c->in[i]);
     OK(tn_tape_watch(tape, in[i]));
   }
   OK(tn_tape_call(tape, op, &(tn_inputs){c->n_in, in}, params, TN_OUT(&out)));
-  expect_values(out, &c->out, c->equation);
-  tn_array *head = value_array(dtype, &c->head);
+  host_expect_operand(out, &c->out, 0, "einsum", c->equation);
+  tn_array *head = host_operand_array(rt, dtype, &c->head);
   OK(tn_tape_gradient(tape,
                       &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
                                        .heads = *TN_IN(out),
@@ -101,7 +77,7 @@ static void check_case(const einsum_case *c, tn_dtype dtype) {
                                        .of = {c->n_in, in},
                                        .gradients = {c->n_in, found, NULL}}));
   for (size_t i = 0; i < c->n_in; ++i) {
-    expect_values(found[i], &c->gradient[i], c->equation);
+    host_expect_operand(found[i], &c->gradient[i], 0, "einsum", c->equation);
     tn_array_release(found[i]);
     tn_array_release(in[i]);
   }
@@ -137,12 +113,12 @@ static void check_second(const second_case *c) {
   tn_operator *op = host_operator(rt, "tensor.einsum");
   tn_params *params = equation_params(op, c->equation);
   tn_array *in[2] = {NULL}, *first[2] = {NULL}, *weight[2], *found[2] = {NULL};
-  tn_array *out = NULL, *head = value_array(TN_F64, &c->head);
+  tn_array *out = NULL, *head = host_operand_array(rt, TN_F64, &c->head);
   tn_tape *tape = NULL;
   OK(tn_tape_create(rt, &tape));
   for (size_t i = 0; i < c->n_in; ++i) {
-    in[i] = value_array(TN_F64, &c->in[i]);
-    weight[i] = value_array(TN_F64, &c->weight[i]);
+    in[i] = host_operand_array(rt, TN_F64, &c->in[i]);
+    weight[i] = host_operand_array(rt, TN_F64, &c->weight[i]);
     OK(tn_tape_watch(tape, in[i]));
   }
   OK(tn_tape_call(tape, op, &(tn_inputs){c->n_in, in}, params, TN_OUT(&out)));
@@ -160,7 +136,7 @@ static void check_second(const second_case *c) {
                                        .of = {c->n_in, in},
                                        .gradients = {c->n_in, found, NULL}}));
   for (size_t i = 0; i < c->n_in; ++i) {
-    expect_values(found[i], &c->second[i], c->equation);
+    host_expect_operand(found[i], &c->second[i], 0, "einsum", c->equation);
     tn_array_release(in[i]), tn_array_release(first[i]);
     tn_array_release(weight[i]), tn_array_release(found[i]);
   }
@@ -186,8 +162,8 @@ static tn_code call_einsum(const char *equation, const tn_inputs *in,
 
 /* Products beyond 32 bits: 65537 * 65537 = 2^32 + 2^17 + 1. */
 Test(einsum, integers_wrap) {
-  const values two = {.shape = {1, {2}}, .v = {65537, 3}};
-  tn_array *x = value_array(TN_I32, &two), *y = NULL, *wide = NULL;
+  const host_operand two = {.shape = {1, {2}}, .v = {65537, 3}};
+  tn_array *x = host_operand_array(rt, TN_I32, &two), *y = NULL, *wide = NULL;
   OK(call_einsum("i,i->", TN_IN(x, x), &y));
   OK(tn_array_cast(y, TN_F64, &wide));
   host_expect(wide, (double[]){131073 + 9}, 1, 0);

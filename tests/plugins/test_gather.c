@@ -9,11 +9,6 @@
 
 #include "host.h"
 
-typedef struct values {
-  host_shape shape;
-  double v[HOST_MAX];
-} values;
-
 typedef struct positions {
   host_shape shape;
   int64_t v[HOST_MAX];
@@ -23,9 +18,9 @@ typedef struct gather_case {
   const char *op;
   const char *params;
   size_t n_in;
-  values data;
+  host_operand data;
   positions indices;
-  values out, head, gradient;
+  host_operand out, head, gradient;
 } gather_case;
 
 static const gather_case gather_cases[] = {
@@ -52,20 +47,6 @@ static tn_array *index_array(const positions *p) {
   return array;
 }
 
-static int64_t size_of(const host_shape *shape) {
-  int64_t n = 1;
-  for (int32_t d = 0; d < shape->ndim; ++d) n *= shape->dims[d];
-  return n;
-}
-
-static void expect_values(tn_array *array, const values *want, const char *op) {
-  const tn_tensor *got = tn_array_tensor(array);
-  cr_assert_eq(got->ndim, want->shape.ndim, "%s: rank %d", op, got->ndim);
-  for (int32_t d = 0; d < got->ndim; ++d)
-    cr_assert_eq(got->shape[d], want->shape.dims[d], "%s", op);
-  host_expect(array, want->v, size_of(&want->shape), 0);
-}
-
 static void check_case(const gather_case *c, tn_dtype dtype) {
   tn_operator *op = host_operator(rt, c->op);
   tn_params *params = host_params(op, c->params);
@@ -76,7 +57,7 @@ static void check_case(const gather_case *c, tn_dtype dtype) {
   if (c->n_in > 1) in[1] = index_array(&c->indices);
   if (c->n_in > 0) OK(tn_tape_watch(tape, in[0]));
   OK(tn_tape_call(tape, op, &(tn_inputs){c->n_in, in}, params, TN_OUT(&out)));
-  expect_values(out, &c->out, c->op);
+  host_expect_operand(out, &c->out, 0, c->op, c->params);
   if (c->n_in > 0) {
     head = host_array(rt, dtype, c->head.shape, c->head.v);
     OK(tn_tape_gradient(tape,
@@ -85,7 +66,7 @@ static void check_case(const gather_case *c, tn_dtype dtype) {
                                          .head_gradients = *TN_IN(head),
                                          .of = {1, in},
                                          .gradients = *TN_OUT(&grad)}));
-    expect_values(grad, &c->gradient, c->op);
+    host_expect_operand(grad, &c->gradient, 0, c->op, c->params);
   }
   tn_array_release(in[0]), tn_array_release(in[1]), tn_array_release(out);
   tn_array_release(head), tn_array_release(grad);

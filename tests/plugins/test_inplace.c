@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Drawn networks of nn and elemwise, trained by programs whose results share
- * memory, and by programs in which each has memory of its own. All gradients
+ * Drawn networks of nn and elemwise, trained by programs with results that
+ * share memory, and by programs with own memory for each result. All gradients
  * have the same bits, because the same kernels compute them: in place or not.
  */
 #include <criterion/criterion.h>
@@ -122,33 +122,33 @@ static tn_program *train(tn_runtime *rt, const tn_graph *g, uint32_t plan,
   return p;
 }
 
-static void compare_bits(tn_array *a, tn_array *b, const char *what) {
+static void compare_bits(tn_array *a, tn_array *b, const char *name) {
   const size_t n = (size_t)tn_array_size(a) * sizeof(float);
   float *one = malloc(n + 1), *two = malloc(n + 1);
   OK(tn_array_get(a, one, n));
   OK(tn_array_get(b, two, n));
   for (size_t i = 0; i < n / sizeof(float); ++i)
     cr_assert_eq(memcmp(&one[i], &two[i], sizeof(float)), 0,
-                 "%s: element %zu is %.9g, not %.9g", what, i, (double)two[i],
+                 "%s: element %zu is %.9g, not %.9g", name, i, (double)two[i],
                  (double)one[i]);
   free(one), free(two);
 }
 
 static void compare_programs(tn_program *a, tn_program *b, uint64_t seed) {
-  char name[24], what[80];
+  char name[24], full[80];
   tn_array *one = NULL, *two = NULL;
   OK(tn_program_output(a, 0, &one));
   OK(tn_program_output(b, 0, &two));
-  (void)snprintf(what, sizeof what, "net %u, output", (unsigned)seed);
-  compare_bits(one, two, what);
+  (void)snprintf(full, sizeof full, "net %u, output", (unsigned)seed);
+  compare_bits(one, two, full);
   for (uint32_t i = 0; argument_at(i, name) != NULL; ++i) {
     const char *argument = argument_at(i, name);
     if (tn_program_array(a, TN_PROGRAM_GRADIENT, argument, &one) != TN_OK)
       continue;
     OK(tn_program_array(b, TN_PROGRAM_GRADIENT, argument, &two));
-    (void)snprintf(what, sizeof what, "net %u, gradient of %s", (unsigned)seed,
+    (void)snprintf(full, sizeof full, "net %u, gradient of %s", (unsigned)seed,
                    argument);
-    compare_bits(one, two, what);
+    compare_bits(one, two, full);
   }
 }
 

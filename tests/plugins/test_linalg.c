@@ -11,21 +11,18 @@
 #include <string.h>
 
 #include "host.h"
+#include "lapack.h"
 
 enum { MOST = 3 }; /* inputs or outputs of an operator */
 
-typedef struct values {
-  host_shape shape; /* ndim -1: there is no such array */
-  double v[HOST_MAX];
-} values;
-
+/* Operands with ndim -1 are absent. */
 typedef struct linalg_case {
   const char *op;
   const char *params;
   size_t n_in;
   size_t n_out;
   size_t n_turns; /* first gradients that are differentiated again */
-  values in[MOST], out[MOST], heads[MOST], grads[MOST], turns[MOST],
+  host_operand in[MOST], out[MOST], heads[MOST], grads[MOST], turns[MOST],
       seconds[MOST];
 } linalg_case;
 
@@ -42,36 +39,16 @@ static int is_on_cpu(void) {
   return strcmp(find_place(), "cpu") == 0;
 }
 
-/* Loads files with colons between them. */
-static void load_files(tn_runtime *rt, const char *files) {
-  char *copy = strdup(files), *rest = NULL;
-  cr_assert_not_null(copy);
-  for (char *f = strtok_r(copy, ":", &rest); f; f = strtok_r(NULL, ":", &rest))
-    OK(tn_plugin_load(rt, f));
-  free(copy);
-}
-
 /* A runtime with the plugin and those of its gradients. */
 static tn_runtime *open_runtime(int has_openblas) {
   tn_runtime *rt = NULL;
   OK(tn_runtime_create(NULL, &rt));
-  if (!is_on_cpu()) load_files(rt, getenv("LINALG_FILES"));
+  if (!is_on_cpu()) host_load_all(rt, getenv("LINALG_FILES"));
   if (has_openblas) OK(tn_plugin_load(rt, OPENBLAS_FILE));
   OK(tn_plugin_load(rt, ELEMWISE_FILE));
   OK(tn_plugin_load(rt, TENSOR_FILE));
   OK(tn_plugin_load(rt, PLUGIN_FILE));
   return rt;
-}
-
-/* Whether a plugin provides lapack/1, which a machine without OpenBLAS lacks.
- */
-static bool has_lapack(tn_runtime *some) {
-  tn_text *text = NULL;
-  OK(tn_operator_explain(host_operator(some, "linalg.svd"), NULL, NULL, &text));
-  const bool has =
-      strstr(tn_text_get(text), "no plugin provides lapack/1") == NULL;
-  tn_text_release(text);
-  return has;
 }
 
 /* The array at another place. Takes `array`. */
@@ -106,14 +83,11 @@ typedef struct precision {
   double tolerance;
 } precision;
 
-static void expect_values(tn_array *array, const values *want,
+static void expect_values(tn_array *array, const host_operand *want,
                           const linalg_case *c, double tolerance) {
-  const tn_tensor *got = tn_array_tensor(array);
   tn_array *near = fetch(array);
   double v[HOST_MAX];
-  cr_assert_eq(got->ndim, want->shape.ndim, "%s %s", c->op, c->params);
-  for (int32_t d = 0; d < got->ndim; ++d)
-    cr_assert_eq(got->shape[d], want->shape.dims[d], "%s %s", c->op, c->params);
+  host_expect_shape(array, &want->shape, c->op, c->params);
   const int64_t n = host_values(near, v);
   tn_array_release(near);
   for (int64_t i = 0; i < n; ++i)
@@ -122,7 +96,7 @@ static void expect_values(tn_array *array, const values *want,
               (long long)i, v[i], want->v[i]);
 }
 
-static void make_arrays(tn_runtime *rt, const values *list, size_t n,
+static void make_arrays(tn_runtime *rt, const host_operand *list, size_t n,
                         tn_dtype dtype, tn_array **to) {
   for (size_t i = 0; i < n; ++i)
     to[i] = move_to(rt, host_array(rt, dtype, list[i].shape, list[i].v),

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "lapack.h"
 
 static tn_runtime *rt;
 
@@ -33,17 +34,6 @@ static void close_all(void) {
 }
 
 TestSuite(linalg_failures, .init = open_all, .fini = close_all);
-
-/* Whether a plugin provides lapack/1, which a machine without OpenBLAS lacks.
- */
-static bool has_lapack(tn_runtime *some) {
-  tn_text *text = NULL;
-  OK(tn_operator_explain(host_operator(some, "linalg.svd"), NULL, NULL, &text));
-  const bool has =
-      strstr(tn_text_get(text), "no plugin provides lapack/1") == NULL;
-  tn_text_release(text);
-  return has;
-}
 
 /* Skips a test that needs all operators. */
 static void require_lapack(void) {

@@ -17,40 +17,21 @@
 
 enum { MOST = 3 };
 
-typedef struct operand {
-  host_shape shape;
-  double v[HOST_MAX];
-} operand;
-
 typedef struct move_case {
   const char *op;
   const char *params;
   size_t n_in;
-  operand in[MOST];
+  host_operand in[MOST];
   size_t n_out;
-  operand out[MOST];
-  operand heads[MOST]; /* gradients of the outputs */
+  host_operand out[MOST];
+  host_operand heads[MOST]; /* gradients of the outputs */
   size_t n_grads;
-  operand grads[MOST]; /* of the first n_grads inputs */
+  host_operand grads[MOST]; /* of the first n_grads inputs */
 } move_case;
 
 static const move_case move_cases[] = {
 #include "move_cases.inc"
 };
-
-static int64_t size_of(const operand *o) {
-  int64_t n = 1;
-  for (int32_t d = 0; d < o->shape.ndim; ++d) n *= o->shape.dims[d];
-  return n;
-}
-
-static void expect(tn_array *array, const operand *want, const char *op) {
-  const tn_tensor *got = tn_array_tensor(array);
-  cr_assert_eq(got->ndim, want->shape.ndim, "%s: rank %d", op, got->ndim);
-  for (int32_t d = 0; d < got->ndim; ++d)
-    cr_assert_eq(got->shape[d], want->shape.dims[d], "%s", op);
-  host_expect(array, want->v, size_of(want), 0);
-}
 
 static void drop(tn_array **arrays, size_t n) {
   for (size_t i = 0; i < n; ++i) tn_array_release(arrays[i]);
@@ -69,7 +50,7 @@ static void check_case(tn_runtime *rt, const move_case *c, tn_dtype dtype) {
   OK(tn_tape_call(tape, op, &(tn_inputs){c->n_in, in}, params,
                   &(tn_outputs){c->n_out, out, NULL}));
   for (size_t i = 0; i < c->n_out; ++i) {
-    expect(out[i], &c->out[i], c->op);
+    host_expect_operand(out[i], &c->out[i], 0, c->op, c->params);
     heads[i] = host_array(rt, dtype, c->heads[i].shape, c->heads[i].v);
   }
   OK(tn_tape_gradient(
@@ -78,7 +59,8 @@ static void check_case(tn_runtime *rt, const move_case *c, tn_dtype dtype) {
                              .head_gradients = {c->n_out, heads},
                              .of = {c->n_grads, in},
                              .gradients = {c->n_grads, grads, NULL}}));
-  for (size_t i = 0; i < c->n_grads; ++i) expect(grads[i], &c->grads[i], c->op);
+  for (size_t i = 0; i < c->n_grads; ++i)
+    host_expect_operand(grads[i], &c->grads[i], 0, c->op, c->params);
   drop(in, MOST), drop(out, MOST), drop(heads, MOST), drop(grads, MOST);
   tn_tape_release(tape);
   tn_params_release(params);

@@ -11,14 +11,9 @@
 
 #include "host.h"
 
-typedef struct values {
-  host_shape shape;
-  double v[HOST_MAX];
-} values;
-
 typedef struct nms_case {
   const char *params;
-  values boxes, scores, rows;
+  host_operand boxes, scores, rows;
 } nms_case;
 
 static const nms_case nms_cases[] = {
@@ -38,10 +33,6 @@ static void close_all(void) {
 
 TestSuite(nms, .init = open_all, .fini = close_all);
 
-static tn_array *new_array(tn_dtype dtype, const values *from) {
-  return host_many(rt, dtype, from->shape.ndim, from->shape.dims, from->v);
-}
-
 /* Rows of the case, and then fillers. */
 static void expect_rows(tn_array *out, const nms_case *c) {
   const int64_t n = c->rows.shape.dims[0] * 3, size = tn_array_size(out);
@@ -58,8 +49,9 @@ static void check_case(const nms_case *c, tn_dtype dtype) {
   tn_operator *exact = host_operator(rt, "nn.nms_selected");
   tn_params *p = host_params(fixed, c->params);
   tn_params *q = host_params(exact, c->params);
-  tn_array *boxes = new_array(dtype, &c->boxes), *rows = NULL;
-  tn_array *scores = new_array(dtype, &c->scores), *out[2] = {NULL};
+  tn_array *boxes = host_operand_array(rt, dtype, &c->boxes), *rows = NULL;
+  tn_array *scores = host_operand_array(rt, dtype, &c->scores),
+           *out[2] = {NULL};
   OK(tn_call(rt, fixed, TN_IN(boxes, scores), p, &(tn_outputs){2, out, NULL}));
   expect_rows(out[0], c);
   host_expect(out[1], (double[]){(double)c->rows.shape.dims[0]}, 1, 0);
@@ -161,22 +153,12 @@ Test(nms, selected_boxes_are_apart) {
   free(rows), free(count);
 }
 
-static void load_all(const char *files) {
-  char path[1024];
-  while (*files) {
-    const size_t n = strcspn(files, ":");
-    (void)snprintf(path, sizeof path, "%.*s", (int)n, files);
-    OK(tn_plugin_load(rt, path));
-    files += n + (files[n] == ':');
-  }
-}
-
 Test(nms, rows_of_another_device_are_those_of_the_cpu) {
   const char *place = getenv("NMS_PLACE"), *files = getenv("NMS_FILES");
   double *rows[2], *count[2];
   if (place == NULL || files == NULL)
     cr_skip_test("NMS_PLACE and NMS_FILES name no device");
-  load_all(files);
+  host_load_all(rt, files);
   run_many("cpu", &rows[0], &count[0]);
   run_many(place, &rows[1], &count[1]);
   cr_assert_eq(count[0][0], count[1][0]);

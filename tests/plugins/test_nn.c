@@ -11,20 +11,15 @@
 
 /* ---------------------------------------------------------- NumPy's values */
 
-typedef struct operand {
-  host_shape shape;
-  double v[HOST_MAX];
-} operand;
-
 typedef struct nn_case {
   const char *op;
   const char *params;
   size_t n_in;
-  operand in[3];
-  operand out;
-  operand head; /* gradient of out */
+  host_operand in[3];
+  host_operand out;
+  host_operand head; /* gradient of out */
   size_t n_grads;
-  operand grads[3]; /* of the first n_grads inputs */
+  host_operand grads[3]; /* of the first n_grads inputs */
 } nn_case;
 
 static const nn_case nn_cases[] = {
@@ -32,36 +27,19 @@ static const nn_case nn_cases[] = {
 };
 enum { N_CASES = sizeof nn_cases / sizeof *nn_cases };
 
-static tn_array *array_of(tn_runtime *rt, tn_dtype dtype, const operand *o) {
-  return host_array(rt, dtype, o->shape, o->v);
-}
-
-static int64_t size_of(const operand *o) {
-  int64_t n = 1;
-  for (int32_t d = 0; d < o->shape.ndim; ++d) n *= o->shape.dims[d];
-  return n;
-}
-
-static void expect(tn_array *array, const operand *want, double tolerance) {
-  const tn_tensor *got = tn_array_tensor(array);
-  cr_assert_eq(got->ndim, want->shape.ndim);
-  for (int32_t d = 0; d < got->ndim; ++d)
-    cr_assert_eq(got->shape[d], want->shape.dims[d]);
-  host_expect(array, want->v, size_of(want), tolerance);
-}
-
 static void check_case(tn_runtime *rt, const nn_case *c, tn_dtype dtype,
                        double tolerance) {
   tn_operator *op = host_operator(rt, c->op);
   tn_params *params = host_params(op, c->params);
   tn_array *in[3] = {NULL}, *grads[3] = {NULL}, *out = NULL;
-  tn_array *head = array_of(rt, dtype, &c->head);
+  tn_array *head = host_array(rt, dtype, c->head.shape, c->head.v);
   const tn_req req[3] = {TN_REQ_WRITE,
                          c->n_grads > 1 ? TN_REQ_WRITE : TN_REQ_NULL,
                          c->n_grads > 2 ? TN_REQ_WRITE : TN_REQ_NULL};
-  for (size_t i = 0; i < c->n_in; ++i) in[i] = array_of(rt, dtype, &c->in[i]);
+  for (size_t i = 0; i < c->n_in; ++i)
+    in[i] = host_array(rt, dtype, c->in[i].shape, c->in[i].v);
   OK(tn_call(rt, op, &(tn_inputs){c->n_in, in}, params, TN_OUT(&out)));
-  expect(out, &c->out, tolerance);
+  host_expect_operand(out, &c->out, tolerance, c->op, c->params);
   OK(tn_call_backward(rt, op,
                       &(tn_backward){.struct_size = sizeof(tn_backward),
                                      .params = params,
@@ -70,7 +48,7 @@ static void check_case(tn_runtime *rt, const nn_case *c, tn_dtype dtype,
                                      .out_grads = {1, &head},
                                      .in_grads = {c->n_in, grads, req}}));
   for (size_t i = 0; i < c->n_grads; ++i)
-    expect(grads[i], &c->grads[i], tolerance);
+    host_expect_operand(grads[i], &c->grads[i], tolerance, c->op, c->params);
   for (size_t i = 0; i < 3; ++i) tn_array_release(in[i]);
   for (size_t i = 0; i < 3; ++i) tn_array_release(grads[i]);
   tn_array_release(head), tn_array_release(out);

@@ -12,19 +12,14 @@
 
 #include "host.h"
 
-typedef struct values {
-  host_shape shape;
-  double v[HOST_MAX];
-} values;
-
 typedef struct places_case {
   const char *op;
   const char *params;
   size_t n_in;
   size_t n_gradients; /* of the inputs that are no indices */
-  values data, indices, updates;
-  values out, head;
-  values gradients[2];
+  host_operand data, indices, updates;
+  host_operand out, head;
+  host_operand gradients[2];
 } places_case;
 
 static const places_case places_cases[] = {
@@ -45,40 +40,17 @@ static void close_all(void) {
 
 TestSuite(places, .init = open_all, .fini = close_all);
 
-static tn_array *value_array(tn_dtype dtype, const values *v) {
-  tn_array *wide = host_array(rt, TN_F64, v->shape, v->v), *array = NULL;
-  OK(tn_array_cast(wide, dtype, &array));
-  tn_array_release(wide);
-  return array;
-}
-
-static int64_t size_of(const host_shape *shape) {
-  int64_t n = 1;
-  for (int32_t d = 0; d < shape->ndim; ++d) n *= shape->dims[d];
-  return n;
-}
-
-static void expect_values(tn_array *array, const values *want,
-                          const places_case *c) {
-  const tn_tensor *got = tn_array_tensor(array);
-  cr_assert_eq(got->ndim, want->shape.ndim, "%s %s: rank %d", c->op, c->params,
-               got->ndim);
-  for (int32_t d = 0; d < got->ndim; ++d)
-    cr_assert_eq(got->shape[d], want->shape.dims[d], "%s", c->op);
-  host_expect(array, want->v, size_of(&want->shape), 0);
-}
-
 /* The arrays of a case in their order: data, indices, updates. */
 static void make_inputs(const places_case *c, tn_dtype dtype, tn_dtype index,
                         tn_array **in) {
-  in[0] = value_array(dtype, &c->data);
-  if (c->n_in > 1) in[1] = value_array(index, &c->indices);
-  if (c->n_in > 2) in[2] = value_array(dtype, &c->updates);
+  in[0] = host_operand_array(rt, dtype, &c->data);
+  if (c->n_in > 1) in[1] = host_operand_array(rt, index, &c->indices);
+  if (c->n_in > 2) in[2] = host_operand_array(rt, dtype, &c->updates);
 }
 
 static void check_gradients(const places_case *c, tn_dtype dtype, tn_tape *tape,
                             tn_array **in, tn_array *out) {
-  tn_array *head = value_array(dtype, &c->head);
+  tn_array *head = host_operand_array(rt, dtype, &c->head);
   tn_array *of[2] = {in[0], in[2]}, *found[2] = {NULL, NULL};
   OK(tn_tape_gradient(
       tape, &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
@@ -87,7 +59,7 @@ static void check_gradients(const places_case *c, tn_dtype dtype, tn_tape *tape,
                              .of = {c->n_gradients, of},
                              .gradients = {c->n_gradients, found, NULL}}));
   for (size_t i = 0; i < c->n_gradients; ++i) {
-    expect_values(found[i], &c->gradients[i], c);
+    host_expect_operand(found[i], &c->gradients[i], 0, c->op, c->params);
     tn_array_release(found[i]);
   }
   tn_array_release(head);
@@ -103,7 +75,7 @@ static void check_case(const places_case *c, tn_dtype dtype, tn_dtype index) {
   if (c->n_gradients > 0) OK(tn_tape_watch(tape, in[0]));
   if (c->n_gradients > 1) OK(tn_tape_watch(tape, in[2]));
   OK(tn_tape_call(tape, op, &(tn_inputs){c->n_in, in}, params, TN_OUT(&out)));
-  expect_values(out, &c->out, c);
+  host_expect_operand(out, &c->out, 0, c->op, c->params);
   if (c->n_gradients > 0) check_gradients(c, dtype, tape, in, out);
   for (int i = 0; i < 3; ++i) tn_array_release(in[i]);
   tn_array_release(out);
@@ -128,7 +100,7 @@ Test(places, indices_have_any_integer_type) {
     check_case(&c, TN_F64, TN_I16);
     if (strcmp(c.op, "tensor.batch_take") == 0) continue;
     int negative = 0;
-    for (int64_t k = 0; k < size_of(&c.indices.shape); ++k)
+    for (int64_t k = 0; k < host_count(&c.indices.shape); ++k)
       negative |= c.indices.v[k] < 0;
     for (int k = 0; k < 3 && !negative; ++k)
       check_case(&c, TN_F32, unsigned_types[k]);
@@ -145,10 +117,10 @@ static tn_code call_op(const char *name, const char *text, const tn_inputs *in,
 }
 
 static tn_array *vector(tn_dtype dtype, int64_t n, const double *v) {
-  const values all = {.shape = {1, {n}}};
-  values filled = all;
+  const host_operand all = {.shape = {1, {n}}};
+  host_operand filled = all;
   memcpy(filled.v, v, (size_t)n * sizeof *v);
-  return value_array(dtype, &filled);
+  return host_operand_array(rt, dtype, &filled);
 }
 
 /* ---------------------------------------------------------------- in place */
@@ -328,9 +300,9 @@ Test(places, tuples_that_are_too_long_are_errors) {
 }
 
 Test(places, an_index_of_a_tuple_out_of_range_is_an_error) {
-  const values tuples = {.shape = {2, {2, 2}}, .v = {0, 1, 1, -4}};
+  const host_operand tuples = {.shape = {2, {2, 2}}, .v = {0, 1, 1, -4}};
   tn_array *x = zeros(TN_F32, 2, DIMS(2, 3)), *y = NULL;
-  tn_array *at = value_array(TN_I32, &tuples);
+  tn_array *at = host_operand_array(rt, TN_I32, &tuples);
   FAILS(call_op("tensor.gather_nd", "index_axis=-1", TN_IN(x, at), &y),
         TN_OUT_OF_RANGE,
         "index -4 (number 3 of `indices`) is out of range: axis 1 of `data` "

@@ -11,15 +11,10 @@
 
 #include "host.h"
 
-typedef struct values {
-  host_shape shape;
-  double v[HOST_MAX];
-} values;
-
 typedef struct scan_case {
   const char *op;
   const char *params;
-  values data, out, head, gradient;
+  host_operand data, out, head, gradient;
 } scan_case;
 
 static const scan_case scan_cases[] = {
@@ -39,26 +34,17 @@ static void close_all(void) {
 
 TestSuite(scan, .init = open_all, .fini = close_all);
 
-static int64_t size_of(const host_shape *shape) {
-  int64_t n = 1;
-  for (int32_t d = 0; d < shape->ndim; ++d) n *= shape->dims[d];
-  return n;
-}
-
 static int is_near(double a, double b, double tolerance) {
   if (a == b || (isnan(a) && isnan(b))) return 1;
   return fabs(a - b) <= tolerance * fmax(1, fabs(b));
 }
 
-static void expect_values(tn_array *array, const values *want,
+static void expect_values(tn_array *array, const host_operand *want,
                           const scan_case *c, double tolerance) {
-  const tn_tensor *got = tn_array_tensor(array);
   double v[HOST_MAX];
-  cr_assert_eq(got->ndim, want->shape.ndim, "%s: rank %d", c->op, got->ndim);
-  for (int32_t d = 0; d < got->ndim; ++d)
-    cr_assert_eq(got->shape[d], want->shape.dims[d], "%s", c->op);
-  cr_assert_eq(host_values(array, v), size_of(&want->shape));
-  for (int64_t i = 0; i < size_of(&want->shape); ++i)
+  host_expect_shape(array, &want->shape, c->op, c->params);
+  cr_assert_eq(host_values(array, v), host_count(&want->shape));
+  for (int64_t i = 0; i < host_count(&want->shape); ++i)
     cr_assert(is_near(v[i], want->v[i], tolerance),
               "%s %s, element %lld: %g, not %g", c->op, c->params, (long long)i,
               v[i], want->v[i]);

@@ -182,16 +182,10 @@ static const second_case layers[] = {
 
 static tn_runtime *rt;
 
-static int64_t size_of(const host_shape *s) {
-  int64_t n = 1;
-  for (int32_t i = 0; i < s->ndim; ++i) n *= s->dims[i];
-  return n;
-}
-
 /* Numbers from -1 to 1, or labels of three classes. They are all different, so
  * that none is the largest by chance. */
 static double *values_of(const host_shape *s, uint64_t seed, bool are_labels) {
-  const int64_t n = size_of(s);
+  const int64_t n = host_count(s);
   double *v = host_draw(n, seed);
   for (int64_t i = 0; i < n; ++i)
     v[i] = are_labels ? (double)(i % 3) : v[i] + (double)(i * i % 31) * 0x1p-9;
@@ -464,21 +458,11 @@ Test(second, gradients_of_graphs_are_those_of_tapes) {
     check_graph(&layers[i]);
 }
 
-static void load_all(const char *files) {
-  char path[1024];
-  while (*files) {
-    const size_t n = strcspn(files, ":");
-    (void)snprintf(path, sizeof path, "%.*s", (int)n, files);
-    OK(tn_plugin_load(rt, path));
-    files += n + (files[n] == ':');
-  }
-}
-
 Test(second, gradients_of_another_device_are_those_of_the_cpu) {
   const char *place = getenv("SECOND_PLACE"), *files = getenv("SECOND_FILES");
   if (place == NULL || files == NULL)
     cr_skip_test("SECOND_PLACE and SECOND_FILES name no device");
-  load_all(files);
+  host_load_all(rt, files);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     results here, there;
     if (strstr(cases[i].params, "rrelu")) continue; /* drawn */
@@ -521,7 +505,7 @@ static void check_far(const char *op, const char *place) {
 
 Test(second, products_of_the_others_are_within_reach_of_a_device) {
   const char *place = getenv("SECOND_PLACE"), *files = getenv("SECOND_FILES");
-  if (place != NULL && files != NULL) load_all(files);
+  if (place != NULL && files != NULL) host_load_all(rt, files);
   check_far("tensor.prod", files == NULL ? NULL : place);
   check_far("tensor.nanprod", files == NULL ? NULL : place);
 }
@@ -576,7 +560,7 @@ static void check_loss(const loss_case *c, const char *place) {
   double *x = values_of(shape, 1, false), *w = values_of(shape, 20, false);
   results have;
   by_tape(&c->call, place, &have);
-  cr_assert_eq(have.n[0], size_of(shape));
+  cr_assert_eq(have.n[0], host_count(shape));
   for (int64_t i = 0; i < have.n[0]; ++i) {
     const double want = w[i] * c->slope(x[i]);
     cr_assert(fabs(have.v[0][i] - want) <= 1e-12, "%s: %.12g, not %.12g",
@@ -589,7 +573,7 @@ static void check_loss(const loss_case *c, const char *place) {
 
 Test(second, those_of_losses_are_closed_forms) {
   const char *place = getenv("SECOND_PLACE"), *files = getenv("SECOND_FILES");
-  if (place != NULL && files != NULL) load_all(files);
+  if (place != NULL && files != NULL) host_load_all(rt, files);
   for (size_t i = 0; i < sizeof losses / sizeof *losses; ++i)
     check_loss(&losses[i], files == NULL ? NULL : place);
 }

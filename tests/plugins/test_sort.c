@@ -11,17 +11,12 @@
 
 #include "host.h"
 
-typedef struct values {
-  host_shape shape;
-  double v[HOST_MAX];
-} values;
-
 /* k is 0 for sort. */
 typedef struct sort_case {
   const char *axis;
   int k;
   int is_ascend;
-  values data, out, places, head, gradient, mask;
+  host_operand data, out, places, head, gradient, mask;
 } sort_case;
 
 static const sort_case sort_cases[] = {
@@ -47,21 +42,14 @@ static int is_same(double a, double b) {
   return a == b || (isnan(a) && isnan(b));
 }
 
-static void expect_values(tn_array *array, const values *want, const char *op) {
-  const tn_tensor *got = tn_array_tensor(array);
-  cr_assert_eq(got->ndim, want->shape.ndim, "%s: rank %d", op, got->ndim);
-  for (int32_t d = 0; d < got->ndim; ++d)
-    cr_assert_eq(got->shape[d], want->shape.dims[d], "%s", op);
+static void expect_values(tn_array *array, const host_operand *want,
+                          const char *op) {
+  host_expect_shape(array, &want->shape, op, "");
   double *v = host_many_values(array);
   for (int64_t i = 0; i < tn_array_size(array); ++i)
     cr_assert(is_same(v[i], want->v[i]), "%s, element %lld: %g, not %g", op,
               (long long)i, v[i], want->v[i]);
   free(v);
-}
-
-/* Halves may be infinite. */
-static tn_array *new_array(tn_dtype dtype, const values *from) {
-  return host_many(rt, dtype, from->shape.ndim, from->shape.dims, from->v);
 }
 
 static tn_params *order_params(tn_operator *op, const sort_case *c) {
@@ -79,8 +67,8 @@ static tn_params *order_params(tn_operator *op, const sort_case *c) {
 static void check_pair(const sort_case *c, tn_dtype dtype, const char *name) {
   tn_operator *op = host_operator(rt, name);
   tn_params *params = order_params(op, c);
-  tn_array *data = new_array(dtype, &c->data);
-  tn_array *head = new_array(dtype, &c->head);
+  tn_array *data = host_operand_array(rt, dtype, &c->data);
+  tn_array *head = host_operand_array(rt, dtype, &c->head);
   tn_array *out[2] = {NULL, NULL}, *grad = NULL;
   tn_tape *tape = NULL;
   OK(tn_tape_create(rt, &tape));
@@ -102,10 +90,10 @@ static void check_pair(const sort_case *c, tn_dtype dtype, const char *name) {
 }
 
 static void check_one(const sort_case *c, tn_dtype dtype, const char *name,
-                      const values *want) {
+                      const host_operand *want) {
   tn_operator *op = host_operator(rt, name);
   tn_params *params = order_params(op, c);
-  tn_array *data = new_array(dtype, &c->data), *out = NULL;
+  tn_array *data = host_operand_array(rt, dtype, &c->data), *out = NULL;
   OK(tn_call(rt, op, TN_IN(data), params, TN_OUT(&out)));
   expect_values(out, want, name);
   tn_array_release(data), tn_array_release(out);
