@@ -21,6 +21,15 @@ typedef struct nn_affine_positions {
   int32_t reserved;
 } nn_affine_positions;
 
+/* Returns the positions that the original's samplers use: planes for an image
+ * of target[0] x target[1] elements, from -1 at the first element to 1 at the
+ * last one. [any] */
+static inline nn_affine_positions nn_affine_make_planes(int64_t images,
+                                                        const int64_t *target) {
+  const nn_affine_positions p = {images, 2, 1, {1, target[0], target[1]}, 1, 0};
+  return p;
+}
+
 /* Returns the number of elements of an image. [any] */
 TN_MATH_FN int64_t nn_affine_count_points(const nn_affine_positions *p) {
   return p->size[0] * p->size[1] * p->size[2];

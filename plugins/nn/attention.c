@@ -6,6 +6,7 @@
 #include "attention.gen.h"
 
 #include "attention.h"
+#include "attention_draws.h"
 #include "nn.h"
 #include "workspaces.h"
 
@@ -37,15 +38,8 @@ int32_t nn_attention_infer(const tn_frame *call) {
   return TN_OK;
 }
 
-/* Decides whether a call draws random numbers. */
 int32_t nn_attention_drops(const tn_frame *call) {
-  const int draws = (call->flags & TN_CALL_TRAIN) &&
-                    !(call->flags & TN_CALL_BACKWARD) &&
-                    nn_attention_params_of(call)->p > 0;
-  return draws ? TN_OK
-               : TN_FAIL(call, TN_UNSUPPORTED,
-                         "only forward calls of training with p > 0 draw "
-                         "random numbers");
+  return nn_attention_check_draws(call);
 }
 
 /* ------------------------------------------------------------------- plans */

@@ -6,7 +6,7 @@
  */
 #include "attention.cuh"
 
-#include "attention.gen.h"
+#include "attention_draws.h"
 
 /* ----------------------------------------------------------------- forward */
 
@@ -310,15 +310,8 @@ static void nn_attention_set_inputs(const tn_frame *call, uint32_t first,
     nn_attention_set_mask(v, &in[NN_ATTENTION_IN_MASK]);
 }
 
-/* Decides whether a call draws random numbers. */
 int32_t nn_attention_cuda_drops(const tn_frame *call) {
-  const bool draws = (call->flags & TN_CALL_TRAIN) &&
-                     !(call->flags & TN_CALL_BACKWARD) &&
-                     nn_attention_params_of(call)->p > 0;
-  return draws ? TN_OK
-               : TN_FAIL(call, TN_UNSUPPORTED,
-                         "only forward calls of training with p > 0 draw "
-                         "random numbers");
+  return nn_attention_check_draws(call);
 }
 
 int32_t nn_attention_cuda(const tn_frame *call) {

@@ -182,15 +182,9 @@ int32_t nn_spatial_transformer_bytes(const tn_frame *call, uint64_t *bytes) {
 
 /* Describes the affine positions of a call. */
 static nn_affine_positions make_positions(const tn_frame *call) {
-  const nn_spatial_transformer_params *p =
-      nn_spatial_transformer_params_of(call);
-  const nn_sample_view view = nn_spatial_transformer_view_call(call);
-  return (nn_affine_positions){
-      .images = view.images,
-      .rank = 2,
-      .size = {1, p->target_shape.v[0], p->target_shape.v[1]},
-      .align_corners = 1,
-      .is_planar = 1};
+  return nn_affine_make_planes(
+      nn_spatial_transformer_view_call(call).images,
+      nn_spatial_transformer_params_of(call)->target_shape.v);
 }
 
 /* Runs the loop over positions in the type of the computation. */

@@ -250,17 +250,9 @@ KERNEL(bilinear_sampler)
 /* Returns the affine positions of a call. */
 static nn_affine_positions nn_spatial_transformer_make_positions(
     const tn_frame *call) {
-  const nn_spatial_transformer_params *p =
-      nn_spatial_transformer_params_of(call);
-  nn_affine_positions v = {};
-  v.images = nn_spatial_transformer_view_call(call).images;
-  v.rank = 2;
-  v.align_corners = 1;
-  v.is_planar = 1;
-  v.size[0] = 1;
-  v.size[1] = p->target_shape.v[0];
-  v.size[2] = p->target_shape.v[1];
-  return v;
+  return nn_affine_make_planes(
+      nn_spatial_transformer_view_call(call).images,
+      nn_spatial_transformer_params_of(call)->target_shape.v);
 }
 
 /* Bytes of the positions of all points, in f64. */

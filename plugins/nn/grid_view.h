@@ -36,17 +36,8 @@ static inline int nn_grid_generator_is_warp(const tn_frame *call) {
  */
 static inline nn_affine_positions nn_grid_generator_view_call(
     const tn_frame *call) {
-  const nn_grid_generator_params *p = nn_grid_generator_params_of(call);
-  nn_affine_positions v;
-  memset(&v, 0, sizeof v);
-  v.images = call->out[0].shape[0];
-  v.rank = 2;
-  v.align_corners = 1;
-  v.is_planar = 1;
-  v.size[0] = 1;
-  v.size[1] = p->target_shape.v[0];
-  v.size[2] = p->target_shape.v[1];
-  return v;
+  return nn_affine_make_planes(
+      call->out[0].shape[0], nn_grid_generator_params_of(call)->target_shape.v);
 }
 
 /* The geometry of a call of nn.grid_generator with a flow. */

@@ -78,3 +78,16 @@ nn_shape_text nn_print_shape(const tn_tensor *tensor) {
   (void)snprintf(s.text + n, sizeof s.text - n, n > 0 ? ")" : "()");
   return s;
 }
+
+void nn_read_labels(const nn_labels *labels, int64_t at, int64_t n,
+                    int64_t *to) {
+  const tn_kernel_mode mode = {TN_F64, labels->level};
+  const tn_tensor *from = labels->tensor;
+  const double classes = (double)labels->classes;
+  double label[NN_LABELS];
+  tn_kernel_load_dense(
+      label, &mode, (const char *)from->data + at * tn_dtype_bytes(from->dtype),
+      from->dtype, n);
+  for (int64_t i = 0; i < n; ++i)
+    to[i] = label[i] >= 0 && label[i] < classes ? (int64_t)label[i] : -1;
+}

@@ -22,4 +22,19 @@ nn_shape_text nn_print_shape(const tn_tensor *tensor);
  * provides it. [worker] */
 int32_t nn_multiply(const tn_frame *call, const tn_blas_gemm *product);
 
+/* The labels of a loss: numbers of classes. */
+typedef struct nn_labels {
+  const tn_tensor *tensor;
+  int64_t classes;
+  uint32_t level; /* of the CPU's instructions */
+} nn_labels;
+
+/* Labels that are read together. */
+enum { NN_LABELS = 64 };
+
+/* Reads n labels, at most NN_LABELS, from label `at` on; -1 for a number that
+ * is no class. [worker] */
+void nn_read_labels(const nn_labels *labels, int64_t at, int64_t n,
+                    int64_t *to);
+
 #endif /* NN_NN_H_ */

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * norm_operands.h: weights and hidden outputs of normalisations on the CPU, in
- * the type of the computation, and the division of a workspace among them.
+ * norm_operands.h: weights and hidden outputs of normalisations on the CPU:
+ * their shapes, their numbers in the type of the computation, and the division
+ * of a workspace among them.
  */
 #ifndef NN_NORM_OPERANDS_H_
 #define NN_NORM_OPERANDS_H_
 
 #include "tenon/kernel/kernel.h"
+
+/* Infers the shapes of a normalisation of the lines along an axis: input 0 is
+ * data, input 1 is gamma with a number for each place on a line, output 1 has a
+ * number for each line. TN_OK, or a code after TN_FAIL. [any] */
+int32_t nn_infer_along_axis(const tn_frame *call, int64_t axis);
 
 /* Rounds a size in a workspace up to whole cache lines. [any] */
 static inline uint64_t nn_round_up_bytes(int64_t bytes) {

@@ -13,49 +13,8 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-/* Reports a gamma that does not have one number for each element of a line.
- * Returns the failure. */
-static int32_t refuse_gamma(const tn_frame *call) {
-  return TN_FAIL(call, TN_SHAPE,
-                 "`gamma` %s must have one number for each place on the lines "
-                 "of `data` %s along axis %lld",
-                 nn_print_shape(&call->in[NN_RMS_NORM_IN_GAMMA]).text,
-                 nn_print_shape(&call->in[NN_RMS_NORM_IN_DATA]).text,
-                 (long long)nn_rms_norm_params_of(call)->axis);
-}
-
-/* Sets the shapes of data, gamma and rstd: data has `length` elements along
- * dimension dim. */
-static int32_t set_shapes(const tn_frame *call, int32_t dim, int64_t length) {
-  const tn_tensor *data = &call->in[NN_RMS_NORM_IN_DATA];
-  int64_t shape[TN_MAX_NDIM];
-  memcpy(shape, data->shape, (size_t)data->ndim * sizeof *shape);
-  shape[dim] = length;
-  int32_t code = call->host->set_shape(call, TN_OPERAND_IN, NN_RMS_NORM_IN_DATA,
-                                       data->ndim, shape);
-  if (code == TN_OK)
-    code = call->host->set_shape(call, TN_OPERAND_IN, NN_RMS_NORM_IN_GAMMA, 1,
-                                 &length);
-  shape[dim] = 1;
-  if (code == TN_OK)
-    code = call->host->set_shape(call, TN_OPERAND_OUT, NN_RMS_NORM_OUT_RSTD,
-                                 data->ndim, shape);
-  return code;
-}
-
 int32_t nn_rms_norm_infer(const tn_frame *call) {
-  const tn_tensor *data = &call->in[NN_RMS_NORM_IN_DATA];
-  const tn_tensor *gamma = &call->in[NN_RMS_NORM_IN_GAMMA];
-  int32_t dim;
-  if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse_gamma(call);
-  const int64_t places = gamma->ndim == 1 ? gamma->shape[0] : -1;
-  if (data->ndim < 0) return TN_OK;
-  const int32_t code =
-      nn_axis_find_dim(call, nn_rms_norm_params_of(call)->axis, data, &dim);
-  if (code != TN_OK) return code;
-  if (places >= 0 && data->shape[dim] >= 0 && data->shape[dim] != places)
-    return refuse_gamma(call);
-  return set_shapes(call, dim, places < 0 ? data->shape[dim] : places);
+  return nn_infer_along_axis(call, nn_rms_norm_params_of(call)->axis);
 }
 
 int32_t nn_rms_norm_grad_infer(const tn_frame *call) {

@@ -4,8 +4,7 @@
 #include "softmax_cross_entropy.gen.h"
 
 #include "axis.h"
-
-enum { CHUNK = 64 }; /* rows with labels read together */
+#include "nn.h"
 
 /* Arguments of a loop over some rows. */
 typedef struct row_args {
@@ -32,26 +31,12 @@ typedef struct cross_work {
   double out_gradient;
 } cross_work;
 
-/* Reads n labels from `at` on as class numbers; -1: no class. */
-static void read_labels(const cross_work *w, int64_t at, int64_t n,
-                        int64_t *to) {
-  const tn_kernel_mode mode = {TN_F64, w->mode.level};
-  double label[CHUNK];
-  tn_kernel_load_dense(
-      label, &mode,
-      (const char *)w->label->data + at * tn_dtype_bytes(w->label->dtype),
-      w->label->dtype, n);
-  for (int64_t i = 0; i < n; ++i)
-    to[i] =
-        label[i] >= 0 && label[i] < (double)w->classes ? (int64_t)label[i] : -1;
-}
-
 /* Runs the loop of the pass, forward or backward, over rows [begin, end). */
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   const cross_work *w = arg;
-  int64_t labels[CHUNK];
-  for (int64_t r = begin; r < end; r += CHUNK) {
-    const int64_t n = end - r < CHUNK ? end - r : CHUNK;
+  int64_t labels[NN_LABELS];
+  for (int64_t r = begin; r < end; r += NN_LABELS) {
+    const int64_t n = end - r < NN_LABELS ? end - r : NN_LABELS;
     const int64_t skip = r * w->classes * w->bytes;
     const row_args c = {w->classes, labels, w->losses ? w->losses + r : NULL,
                         w->out_gradient};
@@ -59,7 +44,8 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
         .n = n,
         .out = w->to ? w->to + skip : NULL,
         .in = {w->x + skip, w->norm ? w->norm + 2 * r * w->bytes : NULL}};
-    read_labels(w, r, n, labels);
+    nn_read_labels(&(nn_labels){w->label, w->classes, w->mode.level}, r, n,
+                   labels);
     nn_run_loop(&w->mode, w->loops, &block, &c);
   }
   return TN_OK;

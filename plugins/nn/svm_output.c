@@ -4,8 +4,7 @@
 #include "svm_output.gen.h"
 
 #include "axis.h"
-
-enum { CHUNK = 64 }; /* rows with labels read together */
+#include "nn.h"
 
 /* Arguments of the loop over some rows. */
 typedef struct svm_args {
@@ -39,33 +38,20 @@ int32_t nn_svm_output(const tn_frame *call) {
   return nn_copy_input(call, NN_SVM_OUTPUT_IN_DATA, NN_SVM_OUTPUT_OUT_OUT);
 }
 
-/* Reads n labels from `at` on as class numbers; -1: no class. */
-static void read_labels(const svm_work *w, int64_t at, int64_t n, int64_t *to) {
-  const tn_kernel_mode mode = {TN_F64, w->mode.level};
-  double label[CHUNK];
-  tn_kernel_load_dense(
-      label, &mode,
-      (const char *)w->label->data + at * tn_dtype_bytes(w->label->dtype),
-      w->label->dtype, n);
-  for (int64_t i = 0; i < n; ++i)
-    to[i] = label[i] >= 0 && label[i] < (double)w->args.classes
-                ? (int64_t)label[i]
-                : -1;
-}
-
 /* Computes the gradients of rows [begin, end). */
 static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
   static const nn_loops loops = NN_LOOPS(write_hinge_gradients);
   const svm_work *w = arg;
-  int64_t labels[CHUNK];
+  int64_t labels[NN_LABELS];
   svm_args own = w->args;
   own.labels = labels;
-  for (int64_t r = begin; r < end; r += CHUNK) {
-    const int64_t n = end - r < CHUNK ? end - r : CHUNK;
+  for (int64_t r = begin; r < end; r += NN_LABELS) {
+    const int64_t n = end - r < NN_LABELS ? end - r : NN_LABELS;
     const int64_t skip = r * own.classes * w->bytes;
     const tn_kernel_block block = {
         .n = n, .out = w->to + skip, .in = {w->from + skip}};
-    read_labels(w, r, n, labels);
+    nn_read_labels(&(nn_labels){w->label, w->args.classes, w->mode.level}, r, n,
+                   labels);
     nn_run_loop(&w->mode, &loops, &block, &own);
   }
   return TN_OK;
