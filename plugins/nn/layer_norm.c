@@ -127,18 +127,6 @@ static void run_units(const layer_work *w, const nn_loops loops[2],
   }
 }
 
-/* Rounds a size in a workspace up to whole cache lines. */
-static uint64_t round_up_bytes(int64_t bytes) {
-  return ((uint64_t)bytes + 63) / 64 * 64;
-}
-
-/* Returns the first `bytes` bytes of *buffer, and moves *buffer to the rest. */
-static char *take_workspace(char **buffer, int64_t bytes) {
-  char *at = *buffer;
-  *buffer += round_up_bytes(bytes);
-  return at;
-}
-
 /* Returns the bytes of a block's buffer for rows that are written past the
  * caches; 0 if they are not. */
 static uint64_t count_row_buffer_bytes(const layer_work *w) {
@@ -153,11 +141,11 @@ static uint64_t count_row_buffer_bytes(const layer_work *w) {
  * computation, and for the values that a pass keeps. */
 static uint64_t count_own_bytes(const layer_work *w, int back) {
   const int64_t length = w->layer_args.e.length;
-  const uint64_t weights = 2 * round_up_bytes(length * w->bytes);
-  if (!back) return weights + 2 * round_up_bytes(count_lines(w) * w->bytes);
+  const uint64_t weights = 2 * nn_round_up_bytes(length * w->bytes);
+  if (!back) return weights + 2 * nn_round_up_bytes(count_lines(w) * w->bytes);
   const int64_t blocks = w->blocks > 0 ? w->blocks : 1;
-  return weights + round_up_bytes(blocks * 2 * length * w->bytes) +
-         round_up_bytes(blocks * 2 * length * (int64_t)sizeof(double)) +
+  return weights + nn_round_up_bytes(blocks * 2 * length * w->bytes) +
+         nn_round_up_bytes(blocks * 2 * length * (int64_t)sizeof(double)) +
          (uint64_t)blocks * count_row_buffer_bytes(w);
 }
 
@@ -178,22 +166,6 @@ int32_t nn_layer_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* Returns a weight in the type of the computation; ones if it is absent. */
-static const void *read_weight(const layer_work *w, const tn_tensor *weight,
-                               char *to) {
-  const int64_t n = w->layer_args.e.length;
-  if (weight->data) {
-    tn_kernel_load_dense(to, &w->mode, weight->data, weight->dtype, n);
-    return to;
-  }
-  for (int64_t i = 0; i < n; ++i)
-    if (w->mode.compute == TN_F32)
-      ((float *)(void *)to)[i] = 1;
-    else
-      ((double *)(void *)to)[i] = 1;
-  return to;
-}
-
 /* ----------------------------------------------------------------- forward */
 
 /* Normalises units [begin, end) of lines. */
@@ -205,67 +177,37 @@ static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Returns the address of a hidden output during the computation: its own, if it
- * is requested and has the type of the computation. */
-static char *locate_hidden(const layer_work *w, uint32_t index, char *buffer) {
-  const tn_tensor *out = &w->call->out[index];
-  const int direct =
-      w->call->req[index] != TN_REQ_NULL && out->dtype == w->mode.compute;
-  return direct ? out->data : buffer;
-}
-
-/* Writes the hidden output `index`, mean or rstd. `from` is the memory that it
- * was computed in: the workspace, or the output itself, which is then complete.
- */
-static void write_hidden(const layer_work *w, uint32_t index,
-                         const char *from) {
-  const tn_tensor *out = &w->call->out[index];
-  if (w->call->req[index] == TN_REQ_NULL || from == out->data) return;
-  tn_kernel_store_dense(out->data, out->dtype, from, &w->mode, count_lines(w));
-}
-
-/* Fills a hidden output for lines without elements, which have the mean 0 and
- * the variance 0. */
-static void write_empty_lines(const layer_work *w, uint32_t index,
-                              double value) {
-  const tn_kernel_mode mode = {TN_F64, w->mode.level};
-  const tn_tensor *out = &w->call->out[index];
-  const int64_t bytes = tn_dtype_bytes(out->dtype);
-  if (w->call->req[index] == TN_REQ_NULL) return;
-  for (int64_t i = 0; i < count_lines(w); ++i)
-    tn_kernel_store_dense((char *)out->data + i * bytes, out->dtype, &value,
-                          &mode, 1);
-}
-
 int32_t nn_layer_norm(const tn_frame *call) {
   const tn_tensor *out = &call->out[NN_LAYER_NORM_OUT_OUT];
   layer_work w = {.call = call};
   set_sizes(&w, find_data(call), call);
   if (w.units == 0) {
-    write_empty_lines(&w, NN_LAYER_NORM_OUT_MEAN, 0);
-    write_empty_lines(&w, NN_LAYER_NORM_OUT_RSTD, 1 / sqrt(w.layer_args.eps));
+    nn_fill_output(call, NN_LAYER_NORM_OUT_MEAN, 0);
+    nn_fill_output(call, NN_LAYER_NORM_OUT_RSTD, 1 / sqrt(w.layer_args.eps));
     return TN_OK;
   }
   nn_wide_operands wide =
       nn_open_wide_operands(call, out->dtype, count_own_bytes(&w, 0));
   char *buffer = call->ws[0];
   const int64_t weight = w.layer_args.e.length * w.bytes;
-  w.layer_args.gamma = read_weight(&w, &call->in[NN_LAYER_NORM_IN_GAMMA],
-                                   take_workspace(&buffer, weight));
-  w.layer_args.beta = read_weight(&w, &call->in[NN_LAYER_NORM_IN_BETA],
-                                  take_workspace(&buffer, weight));
-  w.mean = locate_hidden(&w, NN_LAYER_NORM_OUT_MEAN,
-                         take_workspace(&buffer, count_lines(&w) * w.bytes));
-  w.rstd = locate_hidden(&w, NN_LAYER_NORM_OUT_RSTD,
-                         take_workspace(&buffer, count_lines(&w) * w.bytes));
+  w.layer_args.gamma =
+      nn_read_weight(&w.mode, &call->in[NN_LAYER_NORM_IN_GAMMA],
+                     w.layer_args.e.length, nn_take_bytes(&buffer, weight));
+  w.layer_args.beta =
+      nn_read_weight(&w.mode, &call->in[NN_LAYER_NORM_IN_BETA],
+                     w.layer_args.e.length, nn_take_bytes(&buffer, weight));
+  w.mean = nn_locate_hidden(call, NN_LAYER_NORM_OUT_MEAN, &w.mode,
+                            nn_take_bytes(&buffer, count_lines(&w) * w.bytes));
+  w.rstd = nn_locate_hidden(call, NN_LAYER_NORM_OUT_RSTD, &w.mode,
+                            nn_take_bytes(&buffer, count_lines(&w) * w.bytes));
   w.in[0] = nn_widen_input(&wide, &call->in[NN_LAYER_NORM_IN_DATA]);
   w.to = nn_locate_wide_output(&wide, out, call->req[NN_LAYER_NORM_OUT_OUT]);
   const int32_t code =
       nn_run_parallel(call, w.units, w.cost, forward_slice, &w);
   if (code != TN_OK) return code;
   if (w.to) nn_store_wide_output(&wide, out, w.to);
-  write_hidden(&w, NN_LAYER_NORM_OUT_MEAN, w.mean);
-  write_hidden(&w, NN_LAYER_NORM_OUT_RSTD, w.rstd);
+  nn_write_hidden(call, NN_LAYER_NORM_OUT_MEAN, &w.mode, w.mean);
+  nn_write_hidden(call, NN_LAYER_NORM_OUT_RSTD, &w.mode, w.rstd);
   return TN_OK;
 }
 
@@ -331,12 +273,12 @@ int32_t nn_layer_norm_backward(const tn_frame *call) {
   nn_wide_operands wide = nn_open_wide_operands(call, find_data(call)->dtype,
                                                 count_own_bytes(&w, 1));
   char *buffer = call->ws[0];
-  w.layer_args.gamma =
-      read_weight(&w, &call->in[NN_LAYER_NORM_BACKWARD_IN_GAMMA],
-                  take_workspace(&buffer, length * w.bytes));
-  (void)take_workspace(&buffer, length * w.bytes);
-  w.part = take_workspace(&buffer, w.blocks * 2 * length * w.bytes);
-  w.sums = (double *)(void *)take_workspace(
+  w.layer_args.gamma = nn_read_weight(
+      &w.mode, &call->in[NN_LAYER_NORM_BACKWARD_IN_GAMMA],
+      w.layer_args.e.length, nn_take_bytes(&buffer, length * w.bytes));
+  (void)nn_take_bytes(&buffer, length * w.bytes);
+  w.part = nn_take_bytes(&buffer, w.blocks * 2 * length * w.bytes);
+  w.sums = (double *)(void *)nn_take_bytes(
       &buffer, w.blocks * 2 * length * (int64_t)sizeof(double));
   if (count_row_buffer_bytes(&w) > 0) w.buffers = buffer;
   w.layer_args.recompute = !data->data || data->dtype != w.mode.compute;

@@ -5,6 +5,7 @@
 
 #include "axis.h"
 #include "nn.h"
+#include "norm_operands.h"
 
 /* Arguments of a loop over some rows. */
 typedef struct row_args {
@@ -61,16 +62,11 @@ static cross_work make_work(const tn_frame *call, const tn_tensor *data) {
   return w;
 }
 
-/* Rounds a size up to whole cache lines. */
-static uint64_t round_up_bytes(int64_t bytes) {
-  return ((uint64_t)bytes + 63) / 64 * 64;
-}
-
 /* Bytes of workspace for forward losses and norms; converted operands follow
  * them. */
 static uint64_t count_own_bytes(const cross_work *w) {
-  return round_up_bytes(w->rows * (int64_t)sizeof(double)) +
-         round_up_bytes(2 * w->rows * w->bytes);
+  return nn_round_up_bytes(w->rows * (int64_t)sizeof(double)) +
+         nn_round_up_bytes(2 * w->rows * w->bytes);
 }
 
 /* Sets *bytes to the size of the workspace. */
@@ -109,7 +105,7 @@ int32_t nn_softmax_cross_entropy(const tn_frame *call) {
   w.label = &call->in[NN_SOFTMAX_CROSS_ENTROPY_IN_LABEL];
   w.losses = call->ws[0];
   w.norm =
-      (char *)call->ws[0] + round_up_bytes(w.rows * (int64_t)sizeof(double));
+      (char *)call->ws[0] + nn_round_up_bytes(w.rows * (int64_t)sizeof(double));
   if (shown && norm->dtype == w.mode.compute) w.norm = norm->data;
   w.x = nn_widen_input(&wide, data);
   const int32_t code = run_loops(call, &w);

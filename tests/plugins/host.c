@@ -187,6 +187,14 @@ double *host_many_values(tn_array *array) {
   return v;
 }
 
+double *host_near_values(tn_array *array) {
+  tn_array *near = NULL;
+  OK(tn_array_to(array, (tn_place){TN_DEVICE_CPU, 0}, &near));
+  double *v = host_many_values(near);
+  tn_array_release(near);
+  return v;
+}
+
 double *host_draw(int64_t n, uint64_t seed) {
   double *v = malloc(((size_t)n + 1) * sizeof *v);
   cr_assert_not_null(v);

@@ -70,6 +70,9 @@ tn_array *host_many(tn_runtime *rt, tn_dtype dtype, int32_t ndim,
                     const int64_t *dims, const double *values);
 double *host_many_values(tn_array *array);
 
+/* host_many_values of an array on any device. */
+double *host_near_values(tn_array *array);
+
 /* n numbers of -1, -0.75, ... 1, others for another seed; the caller frees
  * them. Few of them multiplied and added are exact in f32. */
 double *host_draw(int64_t n, uint64_t seed);

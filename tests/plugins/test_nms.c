@@ -105,16 +105,6 @@ static tn_array *draw_scores(void) {
   return scores;
 }
 
-static double *near_values(tn_array *array) {
-  tn_place cpu;
-  tn_array *near = NULL;
-  OK(tn_place_parse(rt, "cpu", &cpu));
-  OK(tn_array_to(array, cpu, &near));
-  double *v = host_many_values(near);
-  tn_array_release(near);
-  return v;
-}
-
 /* Rows and their number, computed at a place; the caller frees both. */
 static void run_many(const char *place, double **rows, double **count) {
   tn_place at;
@@ -125,8 +115,8 @@ static void run_many(const char *place, double **rows, double **count) {
   OK(tn_place_parse(rt, place, &at));
   for (int i = 0; i < 2; ++i) OK(tn_array_to(near[i], at, &in[i]));
   OK(tn_call(rt, op, &(tn_inputs){2, in}, params, &(tn_outputs){2, out, NULL}));
-  *rows = near_values(out[0]);
-  *count = near_values(out[1]);
+  *rows = host_near_values(out[0]);
+  *count = host_near_values(out[1]);
   for (int i = 0; i < 2; ++i) {
     tn_array_release(near[i]), tn_array_release(in[i]);
     tn_array_release(out[i]);

@@ -229,16 +229,6 @@ static host_shape shape_of(const tn_array *array) {
   return s;
 }
 
-static double *near_values(tn_array *array) {
-  tn_place cpu;
-  tn_array *near = NULL;
-  OK(tn_place_parse(rt, "cpu", &cpu));
-  OK(tn_array_to(array, cpu, &near));
-  double *v = host_many_values(near);
-  tn_array_release(near);
-  return v;
-}
-
 static tn_array *draw_like(tn_array *like, uint64_t seed, const char *place) {
   const host_shape s = shape_of(like);
   double *v = values_of(&s, seed, false);
@@ -302,7 +292,7 @@ static void by_tape(const second_case *c, const char *place, results *r) {
   r->n_of = n + 1;
   for (uint32_t i = 0; i <= n; ++i) {
     r->n[i] = tn_array_size(second[i]);
-    r->v[i] = near_values(second[i]);
+    r->v[i] = host_near_values(second[i]);
     tn_array_release(second[i]);
     if (i == n) continue;
     tn_array_release(first[i]);
@@ -493,7 +483,7 @@ static void check_far(const char *op, const char *place) {
                             .out_grads = {1, &head},
                             .in_grads = {1, &slope, (tn_req[]){TN_REQ_WRITE}}};
   OK(tn_call_backward(rt, prod, &back));
-  double *have = near_values(slope);
+  double *have = host_near_values(slope);
   for (int i = 0; i < 12; ++i)
     cr_assert(
         have[i] == want[i] || fabs(have[i] - want[i]) <= 1e-14 * fabs(want[i]),
