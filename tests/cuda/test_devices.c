@@ -110,7 +110,7 @@ static long pinned_bytes(void) {
   tn_text *text = NULL;
   OK(tn_runtime_json(fixture, &text));
   const char *json = tn_text_get(text);
-  const char *device = strstr(json, "\"name\": \"cuda(0)\"");
+  const char *device = strstr(json, "\"name\": \"cuda(0)\", \"open\"");
   cr_assert_not_null(device, "%s", json);
   const char *staging = strstr(device, "\"staging\": ");
   cr_assert_not_null(staging, "%s", json);
