@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "axis.h"
+#include "sample_block.h"
 #include "window.h"
 
 enum {
-  BLOCK = 128,  /* points whose taps are computed together */
-  CHANNELS = 16 /* channels of a slice of the gradient of images */
+  BLOCK = NN_SAMPLE_BLOCK, /* points whose taps are computed together */
+  CHANNELS = 16            /* channels of a slice of the gradient of images */
 };
 
 /* A call, as the argument of a parallel loop. */
@@ -21,14 +22,6 @@ typedef struct sample_work {
   char *to;
   int add;
 } sample_work;
-
-/* The taps of a block: tap t of point p is number t*BLOCK + p. A tap outside
- * has weight 0. */
-typedef struct sample_block {
-  int32_t taps;
-  int32_t at[NN_SAMPLE_TAPS * BLOCK];
-  double weight[NN_SAMPLE_TAPS * BLOCK]; /* or as many floats */
-} sample_block;
 
 /* Returns an element of the grid. */
 static double read_coordinate(const nn_sample *s, const void *grid, int64_t i) {
@@ -54,53 +47,19 @@ static int32_t count_taps(const nn_sample_rule *rule) {
   return rule->mode == NN_SAMPLE_CUBIC ? 16 : 1 << rule->rank;
 }
 
-/* Sets tap t of point p of a block. */
-static void set_tap(const nn_sample *s, sample_block *block, int64_t i,
-                    int64_t at, double weight) {
-  block->at[i] = at < 0 ? 0 : (int32_t)at;
-  if (s->mode.compute == TN_F32)
-    ((float *)(void *)block->weight)[i] = at < 0 ? 0 : (float)weight;
-  else
-    block->weight[i] = at < 0 ? 0 : weight;
-}
-
 /* Computes the taps of a block of points from `point` on, or of the rest of
  * them. */
 static void fill_block(const nn_sample *s, const void *grid, int64_t image,
-                       int64_t point, sample_block *block) {
+                       int64_t point, nn_sample_block *block) {
   const int64_t n = nn_min(BLOCK, s->points - point);
   nn_sample_line lines[NN_SAMPLE_RANK];
   block->taps = count_taps(&s->rule);
   for (int64_t p = 0; p < n; ++p) {
     find_lines(s, grid, image, point + p, lines);
     const nn_sample_taps taps = nn_sample_join_lines(&s->rule, lines, -1);
-    for (int t = 0; t < block->taps; ++t)
-      set_tap(s, block, t * BLOCK + p, t < taps.n ? taps.at[t] : -1,
-              t < taps.n ? taps.weight[t] : 0);
+    nn_sample_set_position(block, s->mode.compute, p, &taps);
   }
 }
-
-/* Computes block->n points of one channel: params is the sample_block. */
-#define GATHER(name, type)                                                   \
-  TN_KERNEL_BODY void name(const tn_kernel_block *run, const void *params) { \
-    const sample_block *block = params;                                      \
-    const type *x = run->in[0],                                              \
-               *weight = (const type *)(const void *)block->weight;          \
-    type sum[BLOCK];                                                         \
-    type *y = run->out;                                                      \
-    for (int64_t p = 0; p < run->n; ++p) sum[p] = 0;                         \
-    for (int32_t t = 0; t < block->taps; ++t)                                \
-      for (int64_t p = 0; p < run->n; ++p) {                                 \
-        const type w = weight[t * BLOCK + p];                                \
-        const type term = w * x[block->at[t * BLOCK + p]];                   \
-        sum[p] += w < 0 || w > 0 ? term : 0;                                 \
-      }                                                                      \
-    for (int64_t p = 0; p < run->n; ++p)                                     \
-      y[p] = run->in[1] ? y[p] + sum[p] : sum[p];                            \
-  }                                                                          \
-  TN_KERNEL_LEVELS(name)
-GATHER(gather_f32, float)
-GATHER(gather_f64, double)
 
 /* Returns the address of element i. */
 static char *locate_element(const nn_sample *s, const void *array, int64_t i) {
@@ -114,10 +73,9 @@ static int64_t count_blocks(const nn_sample *s) {
 
 /* Computes blocks [begin, end) of all images. */
 static int32_t gather_slice(void *arg, int64_t begin, int64_t end) {
-  static const nn_loops loops = NN_LOOPS(gather);
   const sample_work *w = arg;
   const nn_sample *s = w->sample;
-  sample_block block;
+  nn_sample_block block;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t image = i / count_blocks(s);
     const int64_t point = i % count_blocks(s) * BLOCK;
@@ -125,14 +83,9 @@ static int32_t gather_slice(void *arg, int64_t begin, int64_t end) {
     fill_block(s, w->arrays->grid, image, point, &block);
     for (int64_t c = 0; c < s->channels; ++c) {
       const int64_t plane = image * s->channels + c;
-      nn_run_loop(
-          &s->mode, &loops,
-          &(tn_kernel_block){
-              .n = n,
-              .out = locate_element(s, w->to, plane * s->points + point),
-              .in = {locate_element(s, w->arrays->data, plane * s->size),
-                     w->add ? w->to : NULL}},
-          &block);
+      nn_sample_gather_block(
+          &s->mode, &block, locate_element(s, w->arrays->data, plane * s->size),
+          locate_element(s, w->to, plane * s->points + point), n, w->add);
     }
   }
   return TN_OK;
@@ -150,22 +103,8 @@ int32_t nn_sample_run_forward(const nn_sample *sample,
 
 /* ------------------------------------------------------ gradient of images */
 
-#define SCATTER(name, type)                                           \
-  /* Adds n points of the output gradient to one channel. */          \
-  static void name(const sample_block *block, const type *h, type *x, \
-                   int64_t n) {                                       \
-    const type *weight = (const type *)(const void *)block->weight;   \
-    for (int64_t p = 0; p < n; ++p)                                   \
-      for (int32_t t = 0; t < block->taps; ++t) {                     \
-        const type w = weight[t * BLOCK + p];                         \
-        if (w < 0 || w > 0) x[block->at[t * BLOCK + p]] += w * h[p];  \
-      }                                                               \
-  }
-SCATTER(scatter_f32, float)
-SCATTER(scatter_f64, double)
-
 /* Adds a block of points to channels [begin, end) of an image. */
-static void scatter_block(const sample_work *w, const sample_block *block,
+static void scatter_block(const sample_work *w, const nn_sample_block *block,
                           int64_t image, int64_t point, nn_range channels) {
   const nn_sample *s = w->sample;
   const int64_t n = nn_min(BLOCK, s->points - point);
@@ -174,11 +113,7 @@ static void scatter_block(const sample_work *w, const sample_block *block,
     const char *h =
         locate_element(s, w->arrays->out, plane * s->points + point);
     char *x = locate_element(s, w->to, plane * s->size);
-    if (s->mode.compute == TN_F32)
-      scatter_f32(block, (const float *)(const void *)h, (float *)(void *)x, n);
-    else
-      scatter_f64(block, (const double *)(const void *)h, (double *)(void *)x,
-                  n);
+    nn_sample_scatter_block(&s->mode, block, h, x, n);
   }
 }
 
@@ -191,7 +126,7 @@ static int64_t count_groups(const nn_sample *s) {
 static int32_t scatter_slice(void *arg, int64_t begin, int64_t end) {
   const sample_work *w = arg;
   const nn_sample *s = w->sample;
-  sample_block block;
+  nn_sample_block block;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t image = i / count_groups(s);
     const int64_t first = i % count_groups(s) * CHANNELS;
