@@ -1,49 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sample_block.h: the taps of a block of points, which all channels share.
+ * sample_block.h: the taps of a block of positions, and loops that use them for
+ * one image after the other, on the CPU.
  */
 #ifndef NN_SAMPLE_BLOCK_H_
 #define NN_SAMPLE_BLOCK_H_
 
-#include "sample.h"
+#include "sample_taps.h"
+#include "tenon/kernel/kernel.h"
 
-enum { NN_SAMPLE_BLOCK = 128 }; /* most points of a block */
+enum { NN_SAMPLE_BLOCK = 128 }; /* positions of a block */
 
-/* Tap t of point p is number t*NN_SAMPLE_BLOCK + p. The index of a tap is
- * inside of the image; a tap outside has weight 0 and slope 0. */
+/* The taps of a block: tap t of position p is number t*NN_SAMPLE_BLOCK + p. A
+ * tap outside has weight 0. */
 typedef struct nn_sample_block {
-  int32_t taps;
+  int32_t taps; /* of each position */
   int32_t at[NN_SAMPLE_TAPS * NN_SAMPLE_BLOCK];
-  /* Of the type of the computation: doubles, or as many floats. */
-  double weight[NN_SAMPLE_TAPS * NN_SAMPLE_BLOCK];
+  double weight[NN_SAMPLE_TAPS * NN_SAMPLE_BLOCK]; /* or as many floats */
 } nn_sample_block;
 
-/* Derivatives of the weights by each coordinate of a point. */
-typedef struct nn_sample_slopes {
-  double of[NN_SAMPLE_RANK][NN_SAMPLE_TAPS * NN_SAMPLE_BLOCK];
-} nn_sample_slopes;
+/* Fails for images of one channel with more elements than 31 bits count. TN_OK,
+ * or a code after TN_FAIL. */
+int32_t nn_sample_check_size(const tn_frame *call, int64_t size);
 
-/* Points of an image: n of them, at most NN_SAMPLE_BLOCK, from `first` on. */
-typedef struct nn_sample_points {
-  const nn_sample *sample;
-  const void *grid;
-  int64_t image;
-  int64_t first;
+/* Sets the taps of position p, for a computation in `dtype`; missing ones are
+ * outside. [worker] */
+void nn_sample_set_position(nn_sample_block *block, tn_dtype dtype, int64_t p,
+                            const nn_sample_taps *taps);
+
+/* Computes n positions of an image: the sums of weights times elements. Adds
+ * them to the old elements at `to` if `add`. [worker] */
+void nn_sample_gather_block(const tn_kernel_mode *mode,
+                            const nn_sample_block *block, const void *image,
+                            void *to, int64_t n, int add);
+
+/* Images of one channel each, and as many rows of elements. Steps count
+ * elements. */
+typedef struct nn_sample_planes {
   int64_t n;
-} nn_sample_points;
+  const void *from;
+  int64_t from_step;
+  void *images;
+  int64_t image_step;
+} nn_sample_planes;
 
-/* Returns the points of a block. [any] */
-static inline nn_sample_points nn_sample_get_points(const nn_sample *sample,
-                                                    const void *grid,
-                                                    int64_t image,
-                                                    int64_t first) {
-  const int64_t rest = sample->points - first;
-  return (nn_sample_points){sample, grid, image, first,
-                            rest < NN_SAMPLE_BLOCK ? rest : NN_SAMPLE_BLOCK};
-}
+/* Adds n elements of each row, multiplied by the weights, to the elements of
+ * its image. [worker] */
+void nn_sample_scatter_block(const tn_kernel_mode *mode,
+                             const nn_sample_block *block,
+                             const nn_sample_planes *planes, int64_t n);
 
-/* Computes the taps of points, and their slopes unless `slopes` is NULL.
- * [worker] */
-void nn_sample_fill_block(const nn_sample_points *points,
-                          nn_sample_block *block, nn_sample_slopes *slopes);
+/* Adds the product of an image's element and number p of n elements at `from`
+ * to products[t*NN_SAMPLE_BLOCK + p], for each tap t. Taps outside get any
+ * number. [worker] */
+void nn_sample_multiply_block(const tn_kernel_mode *mode,
+                              const nn_sample_block *block, const void *image,
+                              const void *from, double *products, int64_t n);
 
 #endif /* NN_SAMPLE_BLOCK_H_ */
