@@ -61,6 +61,8 @@ MAKERS = {
                                   pads=[n[1]] * 4, group=n[2]),
     "deconvolution": lambda n: Node("ConvTranspose", weights=True,
                                     strides=[n[0]] * 2, pads=[n[1]] * 4),
+    "deformable": lambda n: Node("DeformConv", weights=True,
+                                 pads=[n[1]] * 4),
     "grid_sample": lambda n: Node("GridSample"),
     "max_pool": lambda n: Node("MaxPool", **window(n)),
     "avg_pool": lambda n: Node("AveragePool", **window(n)),

@@ -122,6 +122,39 @@ Once grid_sample(const Row &r, uint32_t grads) {
   };
 }
 
+/* A deformable convolution of window n[0] and padding n[1], which libtorch
+ * lacks: samples by grid_sampler, and a product. */
+Once deformable(const Row &r, uint32_t grads) {
+  const int64_t k = r.c->n[0], pad = r.c->n[1];
+  const at::Tensor x = r.in[0], offset = r.in[2];
+  const at::Tensor w = r.in[1].reshape({r.in[1].size(0), -1});
+  const int64_t n = x.size(0), c = x.size(1), h = x.size(2), l = x.size(3);
+  at::Tensor at = at::empty({1, k * k, 2, h, l});
+  for (int64_t t = 0; t < k * k; ++t) {
+    at[0][t][0] = (at::arange(h) + (t / k - pad)).reshape({h, 1});
+    at[0][t][1] = at::arange(l) + (t % k - pad);
+  }
+  const auto grid = [=] {
+    const at::Tensor p = offset.reshape({n, k * k, 2, h, l}) + at;
+    return at::stack({p.select(2, 1) * (2.0 / (l - 1)) - 1,
+                      p.select(2, 0) * (2.0 / (h - 1)) - 1},
+                     -1)
+        .reshape({n, k * k * h, l, 2});
+  };
+  const auto columns = [=](const at::Tensor &g) {
+    return at::grid_sampler_2d(x, g, 0, 0, true).reshape({n, c * k * k, h * l});
+  };
+  if (grads == 0) return [=] { at::matmul(w, columns(grid())); };
+  const at::Tensor head = at::rand({n, w.size(0), h * l});
+  return [=] {
+    const at::Tensor g = grid();
+    at::matmul(head, columns(g).transpose(1, 2)).sum(0);
+    const at::Tensor slope = at::matmul(w.t(), head);
+    at::grid_sampler_2d_backward(slope.reshape({n, c, k * k * h, l}), x, g, 0,
+                                 0, true, {true, true});
+  };
+}
+
 Once softmax(const Row &r, uint32_t grads) {
   const at::Tensor x = r.in[0];
   if (grads == 0) return [=] { at::_softmax(x, 1, false); };
@@ -377,6 +410,7 @@ const std::map<std::string, Make> makers = {
     {"max_pool", max_pool},
     {"avg_pool", avg_pool},
     {"deconvolution", deconvolution},
+    {"deformable", deformable},
     {"unfold", unfold},
     {"resize", resize},
     {"grid_sample", grid_sample},

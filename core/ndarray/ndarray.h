@@ -47,6 +47,10 @@ tn_code tn__array_create(const tn__env *env, const tn_spec *spec,
                          tn_array **out);
 tn_code tn__array_create_on(tn__device *device, const tn_spec *spec,
                             tn_array **out);
+/* Creates a dense array on the cpu, in host memory that `device` reads fast.
+ * The memory is allocated at once. */
+tn_code tn__array_create_pinned(tn__device *device, const tn_spec *spec,
+                                tn_array **out);
 /* Creates a dense array in foreign memory; see tn__block_wrap. */
 tn_code tn__array_wrap(tn__device *device, const tn_spec *spec,
                        const tn__foreign *memory, tn_array **out);

@@ -15,8 +15,11 @@ tn_code tn_array_create(tn_runtime *rt, const tn_spec *spec, tn_array **out) {
   return tn__array_create(&rt->env, spec, out);
 }
 
-tn_code tn_array_create_on(tn_runtime *rt, const tn_spec *spec, tn_place place,
-                           tn_array **out) {
+typedef tn_code create_at(tn__device *device, const tn_spec *spec,
+                          tn_array **out);
+
+static tn_code create_for(tn_runtime *rt, const tn_spec *spec, tn_place place,
+                          create_at *create, tn_array **out) {
   tn__device *device = NULL;
   TN__REQUIRE(out);
   *out = NULL;
@@ -25,7 +28,17 @@ tn_code tn_array_create_on(tn_runtime *rt, const tn_spec *spec, tn_place place,
   TN__TRY(tn__runtime_check(&rt->env));
   TN__TRY(tn__device_find(rt->devices, place.device_type, place.device_id,
                           &device));
-  return tn__array_create_on(device, spec, out);
+  return create(device, spec, out);
+}
+
+tn_code tn_array_create_on(tn_runtime *rt, const tn_spec *spec, tn_place place,
+                           tn_array **out) {
+  return create_for(rt, spec, place, tn__array_create_on, out);
+}
+
+tn_code tn_array_create_pinned(tn_runtime *rt, const tn_spec *spec,
+                               tn_place place, tn_array **out) {
+  return create_for(rt, spec, place, tn__array_create_pinned, out);
 }
 
 tn_array *tn_array_retain(tn_array *array) {

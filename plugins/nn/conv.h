@@ -85,6 +85,11 @@ static inline void nn_conv_run_after(const nn_conv *conv, void *out,
     conv->after(&(tn_kernel_block){.n = n, .out = out, .in = {out}}, NULL);
 }
 
+/* Writes the bias of each filter of a group to n elements of its row in out, or
+ * adds it. [worker] */
+void nn_conv_write_bias(const nn_conv *conv, const char *bias, char *out,
+                        int64_t n, int add);
+
 /* The four arrays of a convolution. In a backward pass they are gradients where
  * the pass computes or reads them. */
 typedef struct nn_conv_arrays {

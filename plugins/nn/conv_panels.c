@@ -318,9 +318,8 @@ static panel_columns read_columns(plan *p, panel *part, char *workspace) {
 
 /* ----------------------------------------------------------------- forward */
 
-/* Writes the bias of each filter to n elements of its row, or adds it. */
-static void write_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
-                       int add) {
+void nn_conv_write_bias(const nn_conv *c, const char *bias, char *out,
+                        int64_t n, int add) {
   for (int64_t k = 0; k < c->filters; ++k)
     for (int64_t i = 0; i < n; ++i) {
       if (c->dtype == TN_F32) {
@@ -348,8 +347,9 @@ static int32_t compute_forward_slice(plan *p, int64_t slice, char *workspace) {
   int add = p->add || p->arrays->bias;
   int32_t code = TN_OK;
   if (p->arrays->bias)
-    write_bias(c, locate_element(c, p->arrays->bias, group * c->filters), out,
-               n, p->add);
+    nn_conv_write_bias(c,
+                       locate_element(c, p->arrays->bias, group * c->filters),
+                       out, n, p->add);
   for (int64_t r = 0; r < p->depth && code == TN_OK; r += p->height, add = 1) {
     panel part = {.image = locate_element(c, p->arrays->data,
                                           image * c->channels * c->in_size),

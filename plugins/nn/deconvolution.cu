@@ -5,6 +5,7 @@
  * order of all sums follows from shapes.
  */
 #include "deconvolution_view.h"
+#include "plane_sums.cuh"
 #include "windows.cuh"
 
 /* Indices of the arrays that CUDA kernels get; TO is the one that they write.
@@ -138,25 +139,6 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Computes the gradient of the bias: the threads of a block add all elements of
- * a filter. */
-template <class T>
-__global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_deconvolution_sum_planes(nn_deconvolution_arrays a,
-                                nn_deconvolution_extent v) {
-  __shared__ double part[TN_CUDA_THREADS];
-  const int64_t n = v.groups * v.filters, size = v.windows.in_size;
-  for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
-    double sum = 0;
-    for (int64_t k = threadIdx.x; k < v.images * size; k += TN_CUDA_THREADS)
-      sum += (double)nn_load_element<T>(a.at[OUT],
-                                        (k / size * n + i) * size + k % size);
-    sum = tn_cuda_reduce(part, sum, tn_cuda_plus());
-    if (threadIdx.x == 0)
-      nn_store_element<T>(a.at[TO], i, (nn_compute_type<T>)sum);
-  }
-}
-
 /* -------------------------------------------------------------------- host */
 
 /* Returns the geometry of a call, for its CUDA kernels. */
@@ -198,14 +180,14 @@ static int32_t nn_deconvolution_launch_gradient(
     nn_deconvolution_arrays a, uint32_t i, cudaStream_t stream) {
   const int64_t n = tn_tensor_size(&call->out[i]);
   a.at[TO] = tn_cuda_to(&call->out[i], call->req[i]);
+  if (i == NN_DECONVOLUTION_IN_BIAS)
+    return nn_plane_sums_launch<nn_compute_type<T>>(
+        call, i, &call->in[NN_DECONVOLUTION_BACKWARD_GRAD_OUT],
+        {v.images, n, v.windows.in_size}, stream);
   if (i == NN_DECONVOLUTION_IN_DATA)
     return tn_cuda_start_each(call, nn_deconvolution_read_windows<T>, n, stream,
                               a, v);
-  return tn_cuda_start(call,
-                       i == NN_DECONVOLUTION_IN_WEIGHT
-                           ? nn_deconvolution_sum_products<T>
-                           : nn_deconvolution_sum_planes<T>,
-                       n, stream, a, v);
+  return tn_cuda_start(call, nn_deconvolution_sum_products<T>, n, stream, a, v);
 }
 
 int32_t nn_deconvolution_cuda_backward(const tn_frame *call) {

@@ -11,6 +11,7 @@
 #include "nn.h"
 #include "operands.h"
 #include "sample.h"
+#include "sample_block.h"
 #include "sample_view.h"
 
 /* ------------------------------------------------------------------ shapes */
@@ -91,15 +92,6 @@ static nn_sample make_sample(const tn_frame *call, const nn_sample_view *view) {
       .coordinate_step = view->coordinate_step};
 }
 
-/* Reports images that 31 bits cannot count. Returns the failure. */
-static int32_t check_size(const tn_frame *call, const nn_sample_view *view) {
-  if (view->size <= INT32_MAX) return TN_OK;
-  return TN_FAIL(call, TN_OUT_OF_RANGE,
-                 "an image of one channel has %lld elements, but at most %ld "
-                 "are supported; divide it",
-                 (long long)view->size, (long)INT32_MAX);
-}
-
 /* Computes a forward call; `grid` has the positions. */
 static int32_t run_forward(nn_operands *x, const nn_sample_view *view,
                            const void *grid) {
@@ -107,7 +99,7 @@ static int32_t run_forward(nn_operands *x, const nn_sample_view *view,
   const nn_sample s = make_sample(call, view);
   const nn_sample_arrays a = {nn_operands_open_input(x, 0), grid, NULL};
   void *to = nn_operands_open_output(x, 0);
-  int32_t code = check_size(call, view);
+  int32_t code = nn_sample_check_size(call, view->size);
   if (code == TN_OK && tn_tensor_size(&call->out[0]) > 0)
     code = nn_sample_run_forward(&s, &a, to, nn_operands_is_added(x, 0));
   if (code == TN_OK) nn_operands_close_output(x, 0, to);
@@ -139,7 +131,7 @@ static int32_t run_call(const tn_frame *call, const nn_sample_view *view) {
   const nn_sample_arrays a = {nn_operands_open_input(&x, 1),
                               nn_operands_open_input(&x, 2),
                               nn_operands_open_input(&x, 0)};
-  int32_t code = check_size(call, view);
+  int32_t code = nn_sample_check_size(call, view->size);
   if (code == TN_OK && is_requested(call, 0)) code = run_data(&x, view, &a);
   if (code != TN_OK || !is_requested(call, 1)) return code;
   void *to = nn_operands_open_output(&x, 1);
@@ -214,7 +206,7 @@ int32_t nn_spatial_transformer_backward(const tn_frame *call) {
   char *slopes = grid + count_grid_bytes(call);
   const nn_sample_arrays a = {nn_operands_open_input(&x, 1), grid,
                               nn_operands_open_input(&x, 0)};
-  int32_t code = check_size(call, &view);
+  int32_t code = nn_sample_check_size(call, view.size);
   if (code == TN_OK)
     code = run_positions(call, nn_operands_open_input(&x, 2), grid, 0, 0);
   if (code == TN_OK && is_requested(call, 0)) code = run_data(&x, &view, &a);

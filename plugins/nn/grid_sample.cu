@@ -114,21 +114,6 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Returns the number of sorted keys before the first one of at least `value`.
- */
-__device__ __forceinline__ int64_t nn_sample_search(const tn_cuda_key *keys,
-                                                    int64_t n, int64_t value) {
-  int64_t low = 0;
-  while (low < n) {
-    const int64_t middle = low + (n - low) / 2;
-    if (keys[middle].value < value)
-      low = middle + 1;
-    else
-      n = middle;
-  }
-  return low;
-}
-
 /* Computes the gradient of images. */
 template <class C>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
@@ -142,7 +127,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const int64_t plane = i / v.size, image = plane / v.channels;
     const int64_t element = image * v.size + i % v.size;
     C sum = 0;
-    for (int64_t k = nn_sample_search(keys, n_keys, element);
+    for (int64_t k = tn_cuda_search_keys(keys, n_keys, element);
          k < n_keys && keys[k].value == element; ++k) {
       const C w = (C)weights[keys[k].i];
       const int64_t point = keys[k].i / most - image * v.points;

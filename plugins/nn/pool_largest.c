@@ -9,83 +9,137 @@
 #include "axis.h"
 #include "pool_windows.h"
 
-/* The arguments of the loop over windows of a line for one tap. */
-typedef struct tap_args {
-  void *indices; /* of the largest elements, -1: none so far */
-  int64_t first; /* index of the tap of the first window */
-  int64_t step;  /* distance to that of the next window */
-} tap_args;
+enum {
+  LANES = 16,      /* windows are compared in multiples of it */
+  MOST_REACH = 64, /* of a window whose taps share one copy of the row */
+  MOST_COPIED = NN_POOL_CHUNK + MOST_REACH
+};
 
-/* Compares one tap of n windows with their largest elements so far. `index` has
- * the width of `type`. */
-#define COMPARE_TAP(name, type, index)                                         \
+/* A row of taps of adjacent windows. */
+typedef struct row_args {
+  void *indices;  /* of the largest elements so far */
+  int64_t first;  /* index of the row's first element in the image */
+  int64_t length; /* of the row */
+  int64_t at;     /* place of the first tap in it; outside if it is padding */
+  int64_t step;   /* distance to the next window */
+  int64_t reach;  /* distance from the first tap to the last one */
+  int64_t dilate; /* distance between taps */
+} row_args;
+
+/* Copies n elements of a row, `step` apart from `at` on. Padding is the least
+ * number. */
+#define COPY_ROW(name, type)                                                   \
+  TN_KERNEL_BODY void name(const row_args *row, const type *x, int64_t at,     \
+                           int64_t n, type *restrict to) {                     \
+    const int64_t step = row->step;                                            \
+    const int64_t rest = row->length - at;                                     \
+    const int64_t begin = at < 0 ? nn_min((step - 1 - at) / step, n) : 0;      \
+    const int64_t inside = rest > 0 ? nn_min((rest + step - 1) / step, n) : 0; \
+    const int64_t end = nn_max(inside, begin);                                 \
+    for (int64_t i = 0; i < begin; ++i) to[i] = -(type)INFINITY;               \
+    if (step == 1)                                                             \
+      for (int64_t i = begin; i < end; ++i) to[i] = x[at + i];                 \
+    else if (step == 2)                                                        \
+      for (int64_t i = begin; i < end; ++i) to[i] = x[at + 2 * i];             \
+    else                                                                       \
+      for (int64_t i = begin; i < end; ++i) to[i] = x[at + i * step];          \
+    for (int64_t i = end; i < n; ++i) to[i] = -(type)INFINITY;                 \
+  }
+COPY_ROW(copy_row_f32, float)
+COPY_ROW(copy_row_f64, double)
+
+/* Compares a row of taps of n windows, a multiple of LANES, with their largest
+ * elements so far. `index` has the width of `type`. The taps of adjacent
+ * windows are copied so that they are adjacent: with step 1 all taps at once,
+ * with step 2 the even and the odd ones, otherwise each by itself. */
+#define COMPARE_ROW(name, type, index, copy)                                   \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
-    const tap_args *args = params;                                             \
-    const index first = (index)args->first, step = (index)args->step;          \
-    const index n = (index)block->n;                                           \
+    const row_args *row = params;                                              \
+    const index step = (index)row->step;                                       \
+    const int64_t n = block->n / LANES * LANES;                                \
+    const int shares = row->step <= 2 && row->reach <= MOST_REACH;             \
     const type *x = block->in[0];                                              \
     type *restrict best = block->out;                                          \
-    index *restrict at = args->indices;                                        \
-    type row[NN_POOL_CHUNK];                                                   \
-    if (step == 2)                                                             \
-      for (index i = 0; i < n; ++i) row[i] = x[2 * i];                         \
-    else if (step != 1)                                                        \
-      for (index i = 0; i < n; ++i) row[i] = x[i * step];                      \
-    if (step != 1) x = row;                                                    \
-    for (index i = 0; i < n; ++i) {                                            \
-      const type v = x[i];                                                     \
-      const index is_nan = (v != v) & (best[i] == best[i]);                    \
-      const index takes = (at[i] < 0) | (v > best[i]) | is_nan;                \
-      best[i] = takes ? v : best[i];                                           \
-      at[i] = takes ? first + i * step : at[i];                                \
+    index *restrict at = row->indices;                                         \
+    type taps[2][MOST_COPIED];                                                 \
+    for (int64_t h = 0; shares && h < row->step && h <= row->reach; ++h)       \
+      copy(row, x, row->at + h, n + (row->reach - h) / row->step, taps[h]);    \
+    for (int64_t skip = 0; skip <= row->reach; skip += row->dilate) {          \
+      const index first = (index)(row->first + row->at + skip);                \
+      const type *v = taps[0];                                                 \
+      if (shares)                                                              \
+        v = taps[skip % row->step] + skip / row->step;                         \
+      else                                                                     \
+        copy(row, x, row->at + skip, n, taps[0]);                              \
+      for (index i = 0; i < (index)n; ++i) {                                   \
+        const index is_nan = (v[i] != v[i]) & (best[i] == best[i]);            \
+        const index takes = (v[i] > best[i]) | is_nan;                         \
+        best[i] = takes ? v[i] : best[i];                                      \
+        at[i] = takes ? first + i * step : at[i];                              \
+      }                                                                        \
     }                                                                          \
   }                                                                            \
   TN_KERNEL_LEVELS(name)
-COMPARE_TAP(compare_tap_f32, float, int32_t)
-COMPARE_TAP(compare_tap_f64, double, int64_t)
+COMPARE_ROW(compare_row_f32, float, int32_t, copy_row_f32)
+COMPARE_ROW(compare_row_f64, double, int64_t, copy_row_f64)
 
-/* Sets the largest elements of a chunk to those of no element. */
-static void clear_chunk(tn_dtype dtype, nn_pool_largest *chunk) {
-  for (int64_t i = 0; i < NN_POOL_CHUNK; ++i) {
-    if (dtype == TN_F32) {
-      ((float *)(void *)chunk->values)[i] = -(float)INFINITY;
-      ((int32_t *)(void *)chunk->at)[i] = -1;
-    } else {
-      chunk->values[i] = -(double)INFINITY;
-      chunk->at[i] = -1;
-    }
+/* Returns the index of the first tap that window i has, -1 if it has none. */
+static int64_t find_first(const row_args *row, int64_t i) {
+  const int64_t at = row->at + i * row->step;
+  const int64_t skip = at < 0 ? nn_ceil_div(-at, row->dilate) * row->dilate : 0;
+  const int has = skip <= row->reach && at + skip < row->length;
+  return has ? row->first + at + skip : -1;
+}
+
+/* Begins n windows with the least number, at the first tap that each has: of
+ * elements that are all the least, the first is the largest. */
+#define BEGIN(name, type, index)                                           \
+  static void name(const row_args *row, int64_t n, type *values) {         \
+    index *restrict at = row->indices;                                     \
+    const int64_t padded = nn_min(nn_ceil_div(-row->at, row->step), n);    \
+    const int64_t begin = row->at < 0 ? padded : 0;                        \
+    const index first = (index)(row->first + row->at);                     \
+    const index step = (index)row->step;                                   \
+    const int64_t rest = nn_ceil_div(row->length - row->at, row->step);    \
+    const int64_t end = nn_max(nn_min(rest, n), begin);                    \
+    for (int64_t i = 0; i < n; ++i) values[i] = -(type)INFINITY;           \
+    for (int64_t i = 0; i < begin; ++i) at[i] = (index)find_first(row, i); \
+    for (index i = (index)begin; i < (index)end; ++i)                      \
+      at[i] = first + i * step;                                            \
+    for (int64_t i = end; i < n; ++i) at[i] = -1;                          \
   }
-}
-
-/* Compares tap (z, y, t) of the windows of a line, of which z and y are rows of
- * the image. */
-static void compare_row(const nn_pool_line *line, int64_t row, int64_t t,
-                        nn_pool_largest *chunk) {
-  static const nn_loops loops = NN_LOOPS(compare_tap);
-  const nn_window *v = &line->pool->window;
-  const int64_t bytes = tn_dtype_bytes(line->mode.compute);
-  const nn_range r = nn_window_find_inside(v, 2, t, line->windows);
-  const int64_t skip = r.begin - line->windows.begin;
-  const int64_t first =
-      row * v->in[2] + r.begin * v->stride[2] + t * v->dilate[2] - v->pad[2];
-  if (r.begin == r.end) return;
-  /* Values and indices have the same width. */
-  const tap_args args = {(char *)chunk->at + skip * bytes, first, v->stride[2]};
-  nn_run_loop(
-      &line->mode, &loops,
-      &(tn_kernel_block){.n = r.end - r.begin,
-                         .out = (char *)chunk->values + skip * bytes,
-                         .in = {(const char *)line->image + first * bytes}},
-      &args);
-}
+BEGIN(begin_f32, float, int32_t)
+BEGIN(begin_f64, double, int64_t)
 
 void nn_pool_find_line(const nn_pool_line *line, nn_pool_largest *chunk) {
+  static const nn_loops loops = NN_LOOPS(compare_row);
   const nn_window *v = &line->pool->window;
   const nn_pool_place b =
       nn_pool_find_place(line->pool, line->number * v->out[2]);
-  clear_chunk(line->mode.compute, chunk);
+  const int64_t n =
+      (line->windows.end - line->windows.begin + LANES - 1) / LANES * LANES;
+  row_args row = {chunk->at,
+                  0,
+                  0,
+                  line->windows.begin * v->stride[2] - v->pad[2],
+                  v->stride[2],
+                  (v->kernel[2] - 1) * v->dilate[2],
+                  v->dilate[2]};
+  if (b.begin[0] < b.end[0] && b.begin[1] < b.end[1]) row.length = v->in[2];
+  row.first = (b.begin[0] * v->in[1] + b.begin[1]) * v->in[2];
+  if (line->mode.compute == TN_F32)
+    begin_f32(&row, n, (float *)(void *)chunk->values);
+  else
+    begin_f64(&row, n, chunk->values);
   for (int64_t z = b.begin[0]; z < b.end[0]; z += v->dilate[0])
-    for (int64_t y = b.begin[1]; y < b.end[1]; y += v->dilate[1])
-      for (int64_t t = 0; t < v->kernel[2]; ++t)
-        compare_row(line, z * v->in[1] + y, t, chunk);
+    for (int64_t y = b.begin[1]; y < b.end[1]; y += v->dilate[1]) {
+      row.first = (z * v->in[1] + y) * v->in[2];
+      nn_run_loop(&line->mode, &loops,
+                  &(tn_kernel_block){
+                      .n = n,
+                      .out = chunk->values,
+                      .in = {(const char *)line->image +
+                             row.first * tn_dtype_bytes(line->mode.compute)}},
+                  &row);
+    }
 }

@@ -2,7 +2,7 @@
  * sample.c: the loops of sample.h. The taps of a block of points are computed
  * once, and used for all channels.
  */
-#include "sample.h"
+#include "sample_points.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "window.h"
 
 enum {
-  BLOCK = 128,  /* points whose taps are computed together */
+  BLOCK = NN_SAMPLE_BLOCK,
   CHANNELS = 16 /* channels of a slice of the gradient of images */
 };
 
@@ -21,86 +21,6 @@ typedef struct sample_work {
   char *to;
   int add;
 } sample_work;
-
-/* The taps of a block: tap t of point p is number t*BLOCK + p. A tap outside
- * has weight 0. */
-typedef struct sample_block {
-  int32_t taps;
-  int32_t at[NN_SAMPLE_TAPS * BLOCK];
-  double weight[NN_SAMPLE_TAPS * BLOCK]; /* or as many floats */
-} sample_block;
-
-/* Returns an element of the grid. */
-static double read_coordinate(const nn_sample *s, const void *grid, int64_t i) {
-  return s->mode.compute == TN_F32 ? (double)((const float *)grid)[i]
-                                   : ((const double *)grid)[i];
-}
-
-/* Sets the elements along each dimension for a point of an image. */
-static void find_lines(const nn_sample *s, const void *grid, int64_t image,
-                       int64_t point, nn_sample_line *lines) {
-  const int64_t at = image * s->grid_step + point * s->point_step;
-  for (int k = 0; k < s->rule.rank; ++k) {
-    const int d = NN_SAMPLE_RANK - 1 - k;
-    nn_sample_find_line(&s->rule, s->rule.size[d],
-                        read_coordinate(s, grid, at + k * s->coordinate_step),
-                        &lines[d]);
-  }
-}
-
-/* Returns the largest number of taps of a point. */
-static int32_t count_taps(const nn_sample_rule *rule) {
-  if (rule->mode == NN_SAMPLE_NEAREST) return 1;
-  return rule->mode == NN_SAMPLE_CUBIC ? 16 : 1 << rule->rank;
-}
-
-/* Sets tap t of point p of a block. */
-static void set_tap(const nn_sample *s, sample_block *block, int64_t i,
-                    int64_t at, double weight) {
-  block->at[i] = at < 0 ? 0 : (int32_t)at;
-  if (s->mode.compute == TN_F32)
-    ((float *)(void *)block->weight)[i] = at < 0 ? 0 : (float)weight;
-  else
-    block->weight[i] = at < 0 ? 0 : weight;
-}
-
-/* Computes the taps of a block of points from `point` on, or of the rest of
- * them. */
-static void fill_block(const nn_sample *s, const void *grid, int64_t image,
-                       int64_t point, sample_block *block) {
-  const int64_t n = nn_min(BLOCK, s->points - point);
-  nn_sample_line lines[NN_SAMPLE_RANK];
-  block->taps = count_taps(&s->rule);
-  for (int64_t p = 0; p < n; ++p) {
-    find_lines(s, grid, image, point + p, lines);
-    const nn_sample_taps taps = nn_sample_join_lines(&s->rule, lines, -1);
-    for (int t = 0; t < block->taps; ++t)
-      set_tap(s, block, t * BLOCK + p, t < taps.n ? taps.at[t] : -1,
-              t < taps.n ? taps.weight[t] : 0);
-  }
-}
-
-/* Computes block->n points of one channel: params is the sample_block. */
-#define GATHER(name, type)                                                   \
-  TN_KERNEL_BODY void name(const tn_kernel_block *run, const void *params) { \
-    const sample_block *block = params;                                      \
-    const type *x = run->in[0],                                              \
-               *weight = (const type *)(const void *)block->weight;          \
-    type sum[BLOCK];                                                         \
-    type *y = run->out;                                                      \
-    for (int64_t p = 0; p < run->n; ++p) sum[p] = 0;                         \
-    for (int32_t t = 0; t < block->taps; ++t)                                \
-      for (int64_t p = 0; p < run->n; ++p) {                                 \
-        const type w = weight[t * BLOCK + p];                                \
-        const type term = w * x[block->at[t * BLOCK + p]];                   \
-        sum[p] += w < 0 || w > 0 ? term : 0;                                 \
-      }                                                                      \
-    for (int64_t p = 0; p < run->n; ++p)                                     \
-      y[p] = run->in[1] ? y[p] + sum[p] : sum[p];                            \
-  }                                                                          \
-  TN_KERNEL_LEVELS(name)
-GATHER(gather_f32, float)
-GATHER(gather_f64, double)
 
 /* Returns the address of element i. */
 static char *locate_element(const nn_sample *s, const void *array, int64_t i) {
@@ -114,25 +34,21 @@ static int64_t count_blocks(const nn_sample *s) {
 
 /* Computes blocks [begin, end) of all images. */
 static int32_t gather_slice(void *arg, int64_t begin, int64_t end) {
-  static const nn_loops loops = NN_LOOPS(gather);
   const sample_work *w = arg;
   const nn_sample *s = w->sample;
-  sample_block block;
+  nn_sample_block block;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t image = i / count_blocks(s);
     const int64_t point = i % count_blocks(s) * BLOCK;
-    const int64_t n = nn_min(BLOCK, s->points - point);
-    fill_block(s, w->arrays->grid, image, point, &block);
+    const nn_sample_points points =
+        nn_sample_get_points(s, w->arrays->grid, image, point);
+    nn_sample_fill_points(&points, &block, NULL);
     for (int64_t c = 0; c < s->channels; ++c) {
       const int64_t plane = image * s->channels + c;
-      nn_run_loop(
-          &s->mode, &loops,
-          &(tn_kernel_block){
-              .n = n,
-              .out = locate_element(s, w->to, plane * s->points + point),
-              .in = {locate_element(s, w->arrays->data, plane * s->size),
-                     w->add ? w->to : NULL}},
-          &block);
+      nn_sample_gather_block(
+          &s->mode, &block, locate_element(s, w->arrays->data, plane * s->size),
+          locate_element(s, w->to, plane * s->points + point), points.n,
+          w->add);
     }
   }
   return TN_OK;
@@ -150,36 +66,16 @@ int32_t nn_sample_run_forward(const nn_sample *sample,
 
 /* ------------------------------------------------------ gradient of images */
 
-#define SCATTER(name, type)                                           \
-  /* Adds n points of the output gradient to one channel. */          \
-  static void name(const sample_block *block, const type *h, type *x, \
-                   int64_t n) {                                       \
-    const type *weight = (const type *)(const void *)block->weight;   \
-    for (int64_t p = 0; p < n; ++p)                                   \
-      for (int32_t t = 0; t < block->taps; ++t) {                     \
-        const type w = weight[t * BLOCK + p];                         \
-        if (w < 0 || w > 0) x[block->at[t * BLOCK + p]] += w * h[p];  \
-      }                                                               \
-  }
-SCATTER(scatter_f32, float)
-SCATTER(scatter_f64, double)
-
-/* Adds a block of points to channels [begin, end) of an image. */
-static void scatter_block(const sample_work *w, const sample_block *block,
-                          int64_t image, int64_t point, nn_range channels) {
+/* Adds a block of points to channels of an image. */
+static void scatter_block(const sample_work *w, const nn_sample_points *points,
+                          const nn_sample_block *block, nn_range channels) {
   const nn_sample *s = w->sample;
-  const int64_t n = nn_min(BLOCK, s->points - point);
-  for (int64_t c = channels.begin; c < channels.end; ++c) {
-    const int64_t plane = image * s->channels + c;
-    const char *h =
-        locate_element(s, w->arrays->out, plane * s->points + point);
-    char *x = locate_element(s, w->to, plane * s->size);
-    if (s->mode.compute == TN_F32)
-      scatter_f32(block, (const float *)(const void *)h, (float *)(void *)x, n);
-    else
-      scatter_f64(block, (const double *)(const void *)h, (double *)(void *)x,
-                  n);
-  }
+  const int64_t plane = points->image * s->channels + channels.begin;
+  const nn_sample_planes planes = {
+      channels.end - channels.begin,
+      locate_element(s, w->arrays->out, plane * s->points + points->first),
+      s->points, locate_element(s, w->to, plane * s->size), s->size};
+  nn_sample_scatter_block(&s->mode, block, &planes, points->n);
 }
 
 /* Returns the number of groups of channels. */
@@ -191,7 +87,7 @@ static int64_t count_groups(const nn_sample *s) {
 static int32_t scatter_slice(void *arg, int64_t begin, int64_t end) {
   const sample_work *w = arg;
   const nn_sample *s = w->sample;
-  sample_block block;
+  nn_sample_block block;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t image = i / count_groups(s);
     const int64_t first = i % count_groups(s) * CHANNELS;
@@ -201,8 +97,10 @@ static int32_t scatter_slice(void *arg, int64_t begin, int64_t end) {
       memset(locate_element(s, w->to, (image * s->channels + first) * s->size),
              0, (size_t)(n * tn_dtype_bytes(s->mode.compute)));
     for (int64_t point = 0; point < s->points; point += BLOCK) {
-      fill_block(s, w->arrays->grid, image, point, &block);
-      scatter_block(w, &block, image, point, channels);
+      const nn_sample_points points =
+          nn_sample_get_points(s, w->arrays->grid, image, point);
+      nn_sample_fill_points(&points, &block, NULL);
+      scatter_block(w, &points, &block, channels);
     }
   }
   return TN_OK;
@@ -218,15 +116,23 @@ int32_t nn_sample_run_data(const nn_sample *sample,
 
 /* -------------------------------------------------------- gradient of grid */
 
-/* Returns the sum over all channels of a tap's element times the output
- * gradient of the point. */
-static double multiply_channels(const nn_sample *s, const nn_sample_arrays *a,
-                                int64_t x, int64_t h) {
-  double sum = 0;
-  for (int64_t c = 0; c < s->channels; ++c)
-    sum += read_coordinate(s, a->data, x + c * s->size) *
-           read_coordinate(s, a->out, h + c * s->points);
-  return sum;
+/* Products of the output gradient of each point with its taps. */
+typedef struct products {
+  double of[NN_SAMPLE_TAPS * BLOCK];
+} products;
+
+/* Computes the products of a block of points, over all channels. */
+static void multiply_block(const sample_work *w, const nn_sample_points *points,
+                           const nn_sample_block *block, products *to) {
+  const nn_sample *s = w->sample;
+  for (int64_t i = 0; i < block->taps * BLOCK; ++i) to->of[i] = 0;
+  for (int64_t c = 0; c < s->channels; ++c) {
+    const int64_t plane = points->image * s->channels + c;
+    nn_sample_multiply_block(
+        &s->mode, block, locate_element(s, w->arrays->data, plane * s->size),
+        locate_element(s, w->arrays->out, plane * s->points + points->first),
+        to->of, points->n);
+  }
 }
 
 /* Stores an element of the gradient of the grid. */
@@ -240,44 +146,44 @@ static void store_slope(const sample_work *w, int64_t i, double value) {
   }
 }
 
-/* Computes the gradient of one point of an image. */
-static void find_point_slopes(const sample_work *w, int64_t image,
-                              int64_t point) {
-  const nn_sample *s = w->sample;
-  nn_sample_line lines[NN_SAMPLE_RANK];
-  double products[NN_SAMPLE_TAPS];
-  find_lines(s, w->arrays->grid, image, point, lines);
-  const nn_sample_taps taps = nn_sample_join_lines(&s->rule, lines, -1);
-  for (int t = 0; t < taps.n && s->rule.mode != NN_SAMPLE_NEAREST; ++t)
-    if (taps.at[t] >= 0)
-      products[t] = multiply_channels(
-          s, w->arrays, image * s->channels * s->size + taps.at[t],
-          image * s->channels * s->points + point);
-  for (int k = 0; k < s->rule.rank; ++k) {
-    const nn_sample_taps slopes =
-        nn_sample_join_lines(&s->rule, lines, NN_SAMPLE_RANK - 1 - k);
-    double sum = 0;
-    for (int t = 0; t < taps.n && s->rule.mode != NN_SAMPLE_NEAREST; ++t)
-      if (taps.at[t] >= 0 && (slopes.weight[t] < 0 || slopes.weight[t] > 0))
-        sum += slopes.weight[t] * products[t];
-    store_slope(
-        w,
-        image * s->grid_step + point * s->point_step + k * s->coordinate_step,
-        sum);
+/* Returns the gradient of coordinate k of point p. A tap without a slope counts
+ * for nothing, even if its element is not finite. */
+static double sum_slopes(const nn_sample_block *block, const double *slopes,
+                         const products *by, int64_t p) {
+  double sum = 0;
+  for (int32_t t = 0; t < block->taps; ++t) {
+    const double slope = slopes[t * BLOCK + p];
+    if (slope < 0 || slope > 0) sum += slope * by->of[t * BLOCK + p];
   }
+  return sum;
 }
 
-/* Computes the gradients of points [begin, end) of all images. */
+/* Computes the gradients of blocks [begin, end) of points of all images. */
 static int32_t slope_slice(void *arg, int64_t begin, int64_t end) {
   const sample_work *w = arg;
-  for (int64_t i = begin; i < end; ++i)
-    find_point_slopes(w, i / w->sample->points, i % w->sample->points);
+  const nn_sample *s = w->sample;
+  nn_sample_block block;
+  nn_sample_slopes slopes;
+  products by;
+  for (int64_t i = begin; i < end; ++i) {
+    const nn_sample_points points = nn_sample_get_points(
+        s, w->arrays->grid, i / count_blocks(s), i % count_blocks(s) * BLOCK);
+    const int64_t first =
+        points.image * s->grid_step + points.first * s->point_step;
+    nn_sample_fill_points(&points, &block, &slopes);
+    multiply_block(w, &points, &block, &by);
+    for (int k = 0; k < s->rule.rank; ++k)
+      for (int64_t p = 0; p < points.n; ++p)
+        store_slope(w, first + p * s->point_step + k * s->coordinate_step,
+                    sum_slopes(&block, slopes.of[k], &by, p));
+  }
   return TN_OK;
 }
 
 int32_t nn_sample_run_grid(const nn_sample *sample,
                            const nn_sample_arrays *arrays, void *to, int add) {
   sample_work w = {sample, arrays, to, add};
-  return nn_run_parallel(sample->call, sample->images * sample->points,
-                         (sample->channels + 8) * 8, slope_slice, &w);
+  const int64_t each = BLOCK * (sample->channels + 8) * 8;
+  return nn_run_parallel(sample->call, sample->images * count_blocks(sample),
+                         each, slope_slice, &w);
 }

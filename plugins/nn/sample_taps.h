@@ -102,13 +102,11 @@ TN_MATH_FN int64_t nn_sample_find_index(const nn_sample_rule *rule, double x,
   return x >= 0 && x < (double)n ? (int64_t)x : -1;
 }
 
-/* Sets the elements along a dimension of n elements for a coordinate, which is
- * -1 and 1 at the ends. [any] */
-TN_MATH_FN void nn_sample_find_line(const nn_sample_rule *rule, int64_t n,
-                                    double coordinate, nn_sample_line *line) {
-  const double half = (double)(rule->align_corners ? n - 1 : n) / 2;
-  double x = (coordinate + 1) * half - (rule->align_corners ? 0 : 0.5);
-  double factor = half;
+/* Sets the elements along a dimension of n elements for a position x, which
+ * counts elements. Derivatives are multiplied by `factor`. [any] */
+TN_MATH_FN void nn_sample_set_line(const nn_sample_rule *rule, int64_t n,
+                                   double x, double factor,
+                                   nn_sample_line *line) {
   line->n = rule->mode == NN_SAMPLE_LINEAR ? 2 : 1;
   if (rule->mode == NN_SAMPLE_CUBIC) line->n = 4;
   if (rule->padding != NN_SAMPLE_ZEROS && line->n < 4)
@@ -139,6 +137,15 @@ TN_MATH_FN void nn_sample_find_line(const nn_sample_rule *rule, int64_t n,
     line->at[k] = nn_sample_find_index(rule, at, n);
     line->slope[k] *= factor;
   }
+}
+
+/* Sets the elements along a dimension of n elements for a coordinate, which is
+ * -1 and 1 at the ends. [any] */
+TN_MATH_FN void nn_sample_find_line(const nn_sample_rule *rule, int64_t n,
+                                    double coordinate, nn_sample_line *line) {
+  const double half = (double)(rule->align_corners ? n - 1 : n) / 2;
+  const double x = (coordinate + 1) * half - (rule->align_corners ? 0 : 0.5);
+  nn_sample_set_line(rule, n, x, half, line);
 }
 
 /* Returns the elements of an image from those along its dimensions. A

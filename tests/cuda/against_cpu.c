@@ -135,6 +135,12 @@ static const subject subjects[] = {
     {"nn.deconvolution",
      "kernel=(3) stride=(2) dilate=(2) pad=(1) adj=(1) num_filter=2", 2, 3, 3,
      1, NONE, 0},
+    {"nn.deformable_convolution",
+     "kernel=(3,2) stride=(2,1) pad=(1,1) num_filter=10", 5, 4, 4, 2, NONE, 0},
+    {"nn.deformable_convolution",
+     "kernel=(2,2) dilate=(1,2) num_filter=4 num_group=2 "
+     "num_deformable_group=2 no_bias=true",
+     3, 4, 4, 3, NONE, 0},
     {"nn.unfold", "kernel=(3,2) stride=(2,1) pad=(1,1)", 1, 4, 4, 2, NONE, 0},
     {"nn.resize", "scales=(2,2) axes=(-1,-2) mode=linear", 1, 2, 4, 1, NONE, 0},
     {"nn.resize", "scales=(0.7) axes=(0) mode=cubic antialias=true", 1, 1, 3, 2,

@@ -105,6 +105,77 @@ Test(devices, without_pools_work_as_well) {
   cr_assert_eq(fake_cuda_pooled(), 0);
 }
 
+/* Bytes that cuda(0) holds in pinned memory. */
+static long pinned_bytes(void) {
+  tn_text *text = NULL;
+  OK(tn_runtime_json(fixture, &text));
+  const char *json = tn_text_get(text);
+  const char *device = strstr(json, "\"name\": \"cuda(0)\", \"open\"");
+  cr_assert_not_null(device, "%s", json);
+  const char *staging = strstr(device, "\"staging\": ");
+  cr_assert_not_null(staging, "%s", json);
+  const long bytes = strtol(staging + strlen("\"staging\": "), NULL, 10);
+  tn_text_release(text);
+  return bytes;
+}
+
+Test(devices, copy_pinned_arrays_there_and_back) {
+  const int64_t n = N;
+  const tn_spec spec = {TN_F32, 1, &n};
+  float values[N], back[N];
+  tn_array *there = NULL, *to = NULL, *from = NULL;
+  fixture_open(&(fake_cuda_options){.devices = 2, .seed = 5});
+  const tn_place cuda = fixture_place("cuda(0)");
+  cr_assert_eq(pinned_bytes(), 0);
+  OK(tn_array_create_pinned(fixture, &spec, cuda, &from));
+  OK(tn_array_create_pinned(fixture, &spec, cuda, &to));
+  cr_assert_geq(pinned_bytes(), (long)(2 * sizeof values));
+  cr_assert_eq(tn_array_tensor(from)->device_type, TN_DEVICE_CPU);
+  for (int i = 0; i < N; ++i) values[i] = (float)(i % 89) - 5;
+  OK(tn_array_set(from, values, sizeof values));
+  OK(tn_array_to(from, cuda, &there));
+  OK(tn_array_copy(to, there));
+  tn_array_release(from); /* with copies of it pending */
+  OK(tn_array_get(to, back, sizeof back));
+  cr_assert_arr_eq(values, back, sizeof values);
+  tn_array_release(to);
+  tn_array_release(there);
+  OK(tn_wait_all(fixture));
+  OK(tn_memory_trim(fixture, cuda));
+  cr_assert_eq(pinned_bytes(), 0);
+}
+
+Test(devices, pin_nothing_for_the_cpu_and_for_empty_arrays) {
+  const int64_t n = N, none = 0;
+  tn_array *array = NULL;
+  fixture_open(&(fake_cuda_options){.devices = 1});
+  OK(tn_array_create_pinned(fixture, &(tn_spec){TN_F32, 1, &n},
+                            fixture_place("cpu"), &array));
+  tn_array_release(array);
+  OK(tn_array_create_pinned(fixture, &(tn_spec){TN_F32, 1, &none},
+                            fixture_place("cuda"), &array));
+  cr_assert_eq(pinned_bytes(), 0);
+  cr_assert_eq(tn_array_size(array), 0);
+  tn_array_release(array);
+}
+
+Test(devices, that_cannot_pin_an_array_say_so) {
+  const int64_t n = N;
+  const tn_spec spec = {TN_F32, 1, &n};
+  tn_array *array = NULL;
+  fixture_open(&(fake_cuda_options){.devices = 1});
+  const tn_place cuda = fixture_place("cuda");
+  FAILS(tn_array_create_pinned(fixture, &spec, (tn_place){TN_DEVICE_CUDA, 7},
+                               &array),
+        TN_NOT_FOUND, "cuda(7)");
+  cr_assert_null(array);
+  (void)fake_cuda_starve(1, true);
+  FAILS(tn_array_create_pinned(fixture, &spec, cuda, &array), TN_OUT_OF_MEMORY,
+        "the elements of an array in pinned memory");
+  cr_assert_null(array);
+  (void)fake_cuda_starve(0, false);
+}
+
 /* A view that is not dense, to the device and on it. */
 Test(devices, copy_arrays_that_are_not_dense) {
   float values[12], back[6];

@@ -63,6 +63,7 @@ Test(windows, values_and_gradients_are_those_of_torch) {
 
 static const windows_case own_cases[] = {
 #include "../plugins/deconv_cases.inc"
+#include "../plugins/deformable_cases.inc"
 #include "../plugins/dilated_cases.inc"
 #include "../plugins/fold_cases.inc"
 #include "../plugins/region_cases.inc"

@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,4 +182,60 @@ Test(unpool, long_lines_have_the_elements_of_pooling) {
       tn_params_release(params), tn_params_release(same);
     }
   free(v);
+}
+
+/* A pooling of one line. */
+typedef struct line_case {
+  int n, kernel, stride, pad, dilate;
+} line_case;
+
+/* Compares a line of small numbers, among them NaN and infinities, with a
+ * search element by element. */
+static void check_line(const line_case *c, tn_dtype dtype) {
+  static const double kinds[] = {-INFINITY, -INFINITY, 1, 2, 2, INFINITY, NAN};
+  double *v = host_draw(c->n, (uint64_t)(c->n * 97 + c->kernel));
+  const int reach = (c->kernel - 1) * c->dilate;
+  const int windows = (c->n + 2 * c->pad - reach - 1) / c->stride + 1;
+  char text[128];
+  tn_array *out[2] = {NULL, NULL};
+  for (int i = 0; i < c->n; ++i) v[i] = kinds[(int)(fabs(v[i]) * 1000) % 7];
+  snprintf(text, sizeof text, "kernel=[%d] stride=[%d] pad=[%d] dilate=[%d]",
+           c->kernel, c->stride, c->pad, c->dilate);
+  tn_params *params =
+      host_params(host_operator(rt, "nn.max_pool_indices"), text);
+  tn_array *x = host_many(rt, dtype, 3, (const int64_t[]){1, 1, c->n}, v);
+  OK(tn_call(rt, host_operator(rt, "nn.max_pool_indices"), TN_IN(x), params,
+             &(tn_outputs){2, out, NULL}));
+  double *at = host_many_values(out[1]), *y = host_many_values(out[0]);
+  cr_assert_eq(tn_array_size(out[0]), windows, "%s of %d", text, c->n);
+  for (int o = 0; o < windows; ++o) {
+    int best = -1;
+    for (int t = 0; t < c->kernel; ++t) {
+      const int i = o * c->stride - c->pad + t * c->dilate;
+      if (i < 0 || i >= c->n) continue;
+      if (best < 0 || v[i] > v[best] || (isnan(v[i]) && !isnan(v[best])))
+        best = i;
+      if (isnan(v[best])) break;
+    }
+    cr_assert_eq((int)at[o], best, "%s of %d, window %d: %g, not %d", text,
+                 c->n, o, at[o], best);
+    if (best >= 0) cr_assert(y[o] == v[best] || isnan(v[best]));
+  }
+  free(at), free(y), free(v);
+  tn_array_release(out[0]), tn_array_release(out[1]), tn_array_release(x);
+  tn_params_release(params);
+}
+
+Test(unpool, each_window_has_the_first_of_its_largest_elements) {
+  for (int n = 1; n < 80; n += 6)
+    for (int kernel = 1; kernel < 6; ++kernel)
+      for (int stride = 1; stride < 5; ++stride)
+        for (int dilate = 1; dilate < 4; ++dilate) {
+          const line_case c = {n, kernel, stride, kernel / 2, dilate};
+          if (n + 2 * c.pad <= (kernel - 1) * dilate) continue;
+          check_line(&c, TN_F32);
+          check_line(&c, TN_F64);
+        }
+  check_line(&(line_case){700, 90, 2, 45, 1}, TN_F32);
+  check_line(&(line_case){700, 50, 1, 20, 3}, TN_F32);
 }

@@ -30,7 +30,9 @@ def draw(*shape):
 
 
 def show(array):
-    """A windows_operand."""
+    """A windows_operand; an absent one for None."""
+    if array is None:
+        return "{0}"
     array = np.asarray(array, dtype=float)
     dims = ", ".join(map(str, array.shape)) or "0"
     values = ", ".join(f"{each:.17g}" for each in array.ravel()) or "0"

@@ -33,6 +33,17 @@ TN_API TN_MUST_USE tn_code tn_array_create_on(tn_runtime *rt,
                                               const tn_spec *spec,
                                               tn_place place, tn_array **out);
 
+/* A dense array on the CPU for data that goes to or comes from the device at
+ * `place`: its memory is pinned, if the device can pin any, so that copies
+ * between the two overlap with other work. The content is undefined at first;
+ * the memory is allocated at once and counts as staging of that device. For a
+ * place of the CPU this is tn_array_create. The caller releases *out.
+ * TN_NOT_FOUND for an unknown place, TN_OUT_OF_MEMORY. [any] */
+TN_API TN_MUST_USE tn_code tn_array_create_pinned(tn_runtime *rt,
+                                                  const tn_spec *spec,
+                                                  tn_place place,
+                                                  tn_array **out);
+
 /* Adds an owner; returns `array`. [any] */
 TN_API tn_array *tn_array_retain(tn_array *array);
 

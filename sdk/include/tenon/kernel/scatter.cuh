@@ -159,6 +159,22 @@ static inline int32_t tn_cuda_sort(const tn_frame *call, void *room, int64_t n,
   return tn_cuda_sort_lines(call, room, v, stream, sorted);
 }
 
+/* Returns the number of sorted keys before the first one of at least `value`.
+ */
+__device__ __forceinline__ int64_t tn_cuda_search_keys(const tn_cuda_key *keys,
+                                                       int64_t n,
+                                                       int64_t value) {
+  int64_t low = 0;
+  while (low < n) {
+    const int64_t middle = low + (n - low) / 2;
+    if (keys[middle].value < value)
+      low = middle + 1;
+    else
+      n = middle;
+  }
+  return low;
+}
+
 /* ------------------------------------------------------------------- places */
 
 enum {
