@@ -30,13 +30,14 @@ static question read_potri(const tn_frame *call) {
                     cusolver_potri_cuda_options_of(call)->least};
 }
 
-static int32_t decide(const tn_frame *call, const question *q) {
+static int32_t decide_call(const tn_frame *call, const question *q) {
   const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
   return cusolver_decide(call, &sizes, q->least, q->kind == TN_DEVICE_CHOLESKY);
 }
 
-static tn_device_task describe(const tn_frame *call,
-                               const cusolver_parts *parts, const question *q) {
+static tn_device_task describe_task(const tn_frame *call,
+                                    const cusolver_parts *parts,
+                                    const question *q) {
   const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
   tn_device_task task = cusolver_describe(call, parts, q->kind, &sizes);
   if (!q->is_lower) task.flags = TN_DEVICE_UPPER;
@@ -47,7 +48,7 @@ static int32_t count_bytes(const tn_frame *call, const question *q,
                            uint64_t *bytes) {
   const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
   const cusolver_parts parts = cusolver_begin_parts(call, sizes.count);
-  const tn_device_task task = describe(call, &parts, q);
+  const tn_device_task task = describe_task(call, &parts, q);
   uint64_t most = 0;
   const int32_t code = cusolver_plan(call, &task, &most);
   *bytes = parts.room.bytes + most;
@@ -62,10 +63,10 @@ static int32_t get_last_part(const question *q) {
   return q->is_lower ? CUSOLVER_MIRROR_LOWER : CUSOLVER_MIRROR_UPPER;
 }
 
-static int32_t run(const tn_frame *call, const question *q) {
+static int32_t run_call(const tn_frame *call, const question *q) {
   const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
   const cusolver_parts parts = cusolver_begin_parts(call, sizes.count);
-  tn_device_task task = describe(call, &parts, q);
+  tn_device_task task = describe_task(call, &parts, q);
   task.a = cusolver_get_data(&call->out[0]);
   cusolver_move in =
       cusolver_move_all(&sizes, cusolver_get_data(&call->in[0]), task.a, 0);
@@ -81,11 +82,11 @@ static int32_t run(const tn_frame *call, const question *q) {
 #define OPERATOR(name)                                                     \
   int32_t cusolver_##name##_supports(const tn_frame *call) {               \
     const question q = read_##name(call);                                  \
-    return decide(call, &q);                                               \
+    return decide_call(call, &q);                                          \
   }                                                                        \
   int32_t cusolver_##name(const tn_frame *call) {                          \
     const question q = read_##name(call);                                  \
-    return run(call, &q);                                                  \
+    return run_call(call, &q);                                             \
   }                                                                        \
   int32_t cusolver_##name##_bytes(const tn_frame *call, uint64_t *bytes) { \
     const question q = read_##name(call);                                  \

@@ -356,7 +356,7 @@ static int uses_batch(const tn_device_task *t) {
 
 /* ----------------------------------------------------------- plan and run */
 
-static int fits(int64_t n) {
+static int fits_int(int64_t n) {
   return n >= 0 && n <= INT_MAX;
 }
 
@@ -366,8 +366,8 @@ static int32_t check_task(const tn_frame *call, const tn_device_task *t) {
                    (unsigned)t->kind);
   if (t->dtype != TN_F32 && t->dtype != TN_F64)
     return TN_FAIL(call, TN_DTYPE, "%s is in f32 or f64", name_kind(t->kind));
-  if (!fits(t->m) || !fits(t->n) || !fits(t->lda) || !fits(t->ldb) ||
-      !fits(t->ldc) || !fits(t->count))
+  if (!fits_int(t->m) || !fits_int(t->n) || !fits_int(t->lda) ||
+      !fits_int(t->ldb) || !fits_int(t->ldc) || !fits_int(t->count))
     return TN_FAIL(call, TN_UNSUPPORTED, "%s: a length is above 2^31 - 1",
                    name_kind(t->kind));
   if (t->kind >= TN_DEVICE_LQ && t->kind != TN_DEVICE_EIGEN && t->m > t->n)

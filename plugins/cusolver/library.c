@@ -16,6 +16,8 @@ const solver_files solver_names[] = {
      "/usr/local/cuda/lib64/libcublas.so", 0},
     {NULL, NULL, 0}};
 
+enum { LEAST_CUDA = 12 }; /* all functions are there from 12.2 on */
+
 /* Stores the result of dlsym as a function: C has no conversion for it. */
 static const char *find_function(void *library, const char *symbol,
                                  void *function) {
@@ -97,6 +99,13 @@ static int open_first(solver_library *library, const solver_files *names,
   const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   const int driver = find_driver();
   why[0] = '\0';
+  if (driver < LEAST_CUDA) {
+    (void)snprintf(why, 240,
+                   "cuSOLVER is used from CUDA %d on, and the driver is for "
+                   "CUDA %d; update the driver",
+                   LEAST_CUDA, driver);
+    return 0;
+  }
   for (size_t i = 0; names[i].solver; ++i) {
     if (names[i].cuda > driver) continue;
     library->blas = dlopen(names[i].blas, how);

@@ -27,15 +27,15 @@ static reflections lay_out(const tn_frame *call, int transposes) {
   return r;
 }
 
-static tn_device_task describe(const tn_frame *call, const reflections *r,
-                               uint32_t kind) {
+static tn_device_task describe_task(const tn_frame *call, const reflections *r,
+                                    uint32_t kind) {
   tn_device_task task = cusolver_describe(call, &r->parts, kind, &r->wide);
   task.a = r->a;
   task.values = r->factors;
   return task;
 }
 
-static int32_t decide(const tn_frame *call, int64_t least) {
+static int32_t decide_call(const tn_frame *call, int64_t least) {
   const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
   return cusolver_decide(call, &sizes, least, 0);
 }
@@ -43,8 +43,8 @@ static int32_t decide(const tn_frame *call, int64_t least) {
 static int32_t count_bytes(const tn_frame *call, int transposes,
                            uint64_t *bytes) {
   const reflections r = lay_out(call, transposes);
-  const tn_device_task lq = describe(call, &r, TN_DEVICE_LQ);
-  const tn_device_task rows = describe(call, &r, TN_DEVICE_LQ_ROWS);
+  const tn_device_task lq = describe_task(call, &r, TN_DEVICE_LQ);
+  const tn_device_task rows = describe_task(call, &r, TN_DEVICE_LQ_ROWS);
   uint64_t most = 0;
   int32_t code = cusolver_plan(call, &lq, &most);
   if (code == TN_OK) code = cusolver_plan(call, &rows, &most);
@@ -72,7 +72,7 @@ static int32_t write_triangle(const tn_frame *call, const reflections *r,
 static int32_t write_q(const tn_frame *call, const reflections *r,
                        int transposes) {
   const cusolver_sizes sizes = cusolver_find_sizes(&call->out[0]);
-  tn_device_task rows = describe(call, r, TN_DEVICE_LQ_ROWS);
+  tn_device_task rows = describe_task(call, r, TN_DEVICE_LQ_ROWS);
   const cusolver_move move = cusolver_move_all(
       &sizes, r->a, cusolver_get_data(&call->out[0]), transposes);
   if (call->req[0] == TN_REQ_NULL) return TN_OK;
@@ -80,9 +80,9 @@ static int32_t write_q(const tn_frame *call, const reflections *r,
   return code == TN_OK ? cusolver_copy_out(call, &r->parts.flags, &move) : code;
 }
 
-static int32_t run(const tn_frame *call, int transposes) {
+static int32_t run_call(const tn_frame *call, int transposes) {
   const reflections r = lay_out(call, transposes);
-  tn_device_task lq = describe(call, &r, TN_DEVICE_LQ);
+  tn_device_task lq = describe_task(call, &r, TN_DEVICE_LQ);
   const cusolver_move in = cusolver_move_all(
       &r.wide, cusolver_get_data(&call->in[0]), r.a, transposes);
   int32_t code = cusolver_begin(call, &r.parts, &lq);
@@ -93,7 +93,7 @@ static int32_t run(const tn_frame *call, int transposes) {
 }
 
 int32_t cusolver_gelqf_supports(const tn_frame *call) {
-  return decide(call, cusolver_gelqf_cuda_options_of(call)->least);
+  return decide_call(call, cusolver_gelqf_cuda_options_of(call)->least);
 }
 
 int32_t cusolver_gelqf_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -101,11 +101,11 @@ int32_t cusolver_gelqf_bytes(const tn_frame *call, uint64_t *bytes) {
 }
 
 int32_t cusolver_gelqf(const tn_frame *call) {
-  return run(call, 0);
+  return run_call(call, 0);
 }
 
 int32_t cusolver_qr_supports(const tn_frame *call) {
-  return decide(call, cusolver_qr_cuda_options_of(call)->least);
+  return decide_call(call, cusolver_qr_cuda_options_of(call)->least);
 }
 
 int32_t cusolver_qr_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -113,5 +113,5 @@ int32_t cusolver_qr_bytes(const tn_frame *call, uint64_t *bytes) {
 }
 
 int32_t cusolver_qr(const tn_frame *call) {
-  return run(call, 1);
+  return run_call(call, 1);
 }

@@ -60,8 +60,8 @@ static int32_t count_bytes(const tn_frame *call, const factors *f,
 }
 
 /* Computes the factors; `b` is the operand of a later task, or NULL. */
-static int32_t factorise(const tn_frame *call, const factors *f, int64_t sides,
-                         void *b) {
+static int32_t factorise_matrices(const tn_frame *call, const factors *f,
+                                  int64_t sides, void *b) {
   const tn_device_task lists = describe_solve(call, f, sides, b);
   const cusolver_move in =
       cusolver_move_all(&f->sizes, cusolver_get_data(&call->in[0]), f->a, 0);
@@ -71,7 +71,7 @@ static int32_t factorise(const tn_frame *call, const factors *f, int64_t sides,
   return code == TN_OK ? cusolver_run(call, &f->parts, &lu) : code;
 }
 
-static int32_t decide(const tn_frame *call, int64_t least) {
+static int32_t decide_call(const tn_frame *call, int64_t least) {
   const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
   return cusolver_decide(call, &sizes, least, 1);
 }
@@ -79,7 +79,7 @@ static int32_t decide(const tn_frame *call, int64_t least) {
 /* ----------------------------------------------------------------- inverse */
 
 int32_t cusolver_inverse_supports(const tn_frame *call) {
-  return decide(call, cusolver_inverse_cuda_options_of(call)->least);
+  return decide_call(call, cusolver_inverse_cuda_options_of(call)->least);
 }
 
 int32_t cusolver_inverse_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -96,7 +96,7 @@ int32_t cusolver_inverse(const tn_frame *call) {
   const cusolver_move last = cusolver_move_all(&f.sizes, out, out, 0);
   identity.part = CUSOLVER_IDENTITY;
   solve.flags = TN_DEVICE_TRANSPOSE;
-  int32_t code = factorise(call, &f, f.sizes.n, out);
+  int32_t code = factorise_matrices(call, &f, f.sizes.n, out);
   if (code == TN_OK) code = cusolver_copy_in(call, &f.parts.flags, &identity);
   if (code == TN_OK) code = cusolver_run(call, &f.parts, &solve);
   return code == TN_OK ? cusolver_copy_out(call, &f.parts.flags, &last) : code;
@@ -119,14 +119,14 @@ static int32_t run_determinants(const tn_frame *call, const factors *f,
   what->n = f->sizes.n;
   what->factors = f->a;
   what->pivots = f->pivots;
-  const int32_t code = factorise(call, f, 0, NULL);
+  const int32_t code = factorise_matrices(call, f, 0, NULL);
   return code == TN_OK
              ? cusolver_write_determinants(call, &f->parts.flags, what)
              : code;
 }
 
 int32_t cusolver_det_supports(const tn_frame *call) {
-  return decide(call, cusolver_det_cuda_options_of(call)->least);
+  return decide_call(call, cusolver_det_cuda_options_of(call)->least);
 }
 
 int32_t cusolver_det_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -140,7 +140,7 @@ int32_t cusolver_det(const tn_frame *call) {
 }
 
 int32_t cusolver_slogdet_supports(const tn_frame *call) {
-  return decide(call, cusolver_slogdet_cuda_options_of(call)->least);
+  return decide_call(call, cusolver_slogdet_cuda_options_of(call)->least);
 }
 
 int32_t cusolver_slogdet_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -182,7 +182,7 @@ int32_t cusolver_solve(const tn_frame *call) {
   const cusolver_move in = cusolver_move_all(
       &turned, cusolver_get_data(&call->in[1]), rows, b.n > 1);
   const cusolver_move last = cusolver_move_all(&b, rows, out, b.n > 1);
-  int32_t code = factorise(call, &f, b.n, rows);
+  int32_t code = factorise_matrices(call, &f, b.n, rows);
   if (code == TN_OK) code = cusolver_copy_out(call, &f.parts.flags, &in);
   if (code == TN_OK) code = cusolver_run(call, &f.parts, &solve);
   return code == TN_OK ? cusolver_copy_out(call, &f.parts.flags, &last) : code;

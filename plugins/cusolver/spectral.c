@@ -6,7 +6,7 @@
 
 #include "cusolver.h"
 
-static int32_t decide(const tn_frame *call, int64_t least) {
+static int32_t decide_call(const tn_frame *call, int64_t least) {
   const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
   return cusolver_decide(call, &sizes, least, 0);
 }
@@ -39,7 +39,7 @@ static eigen lay_out_eigen(const tn_frame *call) {
 }
 
 int32_t cusolver_syevd_supports(const tn_frame *call) {
-  return decide(call, cusolver_syevd_cuda_options_of(call)->least);
+  return decide_call(call, cusolver_syevd_cuda_options_of(call)->least);
 }
 
 int32_t cusolver_syevd_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -97,7 +97,7 @@ static singular lay_out_singular(const tn_frame *call) {
 }
 
 int32_t cusolver_svd_supports(const tn_frame *call) {
-  return decide(call, cusolver_svd_cuda_options_of(call)->least);
+  return decide_call(call, cusolver_svd_cuda_options_of(call)->least);
 }
 
 int32_t cusolver_svd_bytes(const tn_frame *call, uint64_t *bytes) {

@@ -35,16 +35,16 @@ static equations read_trsm_back(const tn_frame *call) {
 }
 
 /* Without elements of b the edge is 0, and the libraries refuse. */
-static int32_t decide(const tn_frame *call, const equations *e) {
+static int32_t decide_call(const tn_frame *call, const equations *e) {
   cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
   const cusolver_sizes b = cusolver_find_sizes(&call->in[1]);
   if (b.m == 0 || b.n == 0) sizes.n = 0;
   return cusolver_decide(call, &sizes, e->least, 1);
 }
 
-static tn_device_task describe(const tn_frame *call,
-                               const cusolver_parts *parts,
-                               const equations *e) {
+static tn_device_task describe_task(const tn_frame *call,
+                                    const cusolver_parts *parts,
+                                    const equations *e) {
   const cusolver_sizes a = cusolver_find_sizes(&call->in[0]);
   const cusolver_sizes b = cusolver_find_sizes(&call->in[1]);
   tn_device_task task =
@@ -60,17 +60,17 @@ static int32_t count_bytes(const tn_frame *call, const equations *e,
                            uint64_t *bytes) {
   const cusolver_sizes b = cusolver_find_sizes(&call->in[1]);
   const cusolver_parts parts = cusolver_begin_parts(call, b.count);
-  const tn_device_task task = describe(call, &parts, e);
+  const tn_device_task task = describe_task(call, &parts, e);
   uint64_t most = 0;
   const int32_t code = cusolver_plan(call, &task, &most);
   *bytes = parts.room.bytes + most;
   return code;
 }
 
-static int32_t run(const tn_frame *call, const equations *e) {
+static int32_t run_call(const tn_frame *call, const equations *e) {
   const cusolver_sizes b = cusolver_find_sizes(&call->in[1]);
   const cusolver_parts parts = cusolver_begin_parts(call, b.count);
-  tn_device_task task = describe(call, &parts, e);
+  tn_device_task task = describe_task(call, &parts, e);
   task.a = cusolver_get_data(&call->in[0]);
   task.b = cusolver_get_data(&call->out[0]);
   const cusolver_move copy =
@@ -84,11 +84,11 @@ static int32_t run(const tn_frame *call, const equations *e) {
 #define OPERATOR(name)                                                     \
   int32_t cusolver_##name##_supports(const tn_frame *call) {               \
     const equations e = read_##name(call);                                 \
-    return decide(call, &e);                                               \
+    return decide_call(call, &e);                                          \
   }                                                                        \
   int32_t cusolver_##name(const tn_frame *call) {                          \
     const equations e = read_##name(call);                                 \
-    return run(call, &e);                                                  \
+    return run_call(call, &e);                                             \
   }                                                                        \
   int32_t cusolver_##name##_bytes(const tn_frame *call, uint64_t *bytes) { \
     const equations e = read_##name(call);                                 \

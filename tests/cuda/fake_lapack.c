@@ -51,7 +51,7 @@ int fake_handle_set_stream(void *handle, int magic, void *stream) {
 /* ---------------------------------------------------------------- elements */
 
 /* A matrix of doubles in memory of its own, with the same leading dimension. */
-static double *load(const void *from, int wide, int ld, int columns) {
+static double *load_matrix(const void *from, int wide, int ld, int columns) {
   const size_t n = (size_t)ld * (size_t)columns;
   double *to = malloc((n + 1) * sizeof *to);
   if (!to) abort();
@@ -60,8 +60,8 @@ static double *load(const void *from, int wide, int ld, int columns) {
   return to;
 }
 
-static void store(void *to, int wide, double *from, int ld, int rows,
-                  int columns) {
+static void store_matrix(void *to, int wide, double *from, int ld, int rows,
+                         int columns) {
   for (int j = 0; j < columns; ++j)
     for (int i = 0; i < rows; ++i) {
       const size_t at = (size_t)j * (size_t)ld + (size_t)i;
@@ -75,45 +75,47 @@ static void store(void *to, int wide, double *from, int ld, int rows,
 
 /* Element (i, j) of a triangle, seen as a lower one: an upper one is its
  * transpose. */
-static double *lower(double *a, int ld, int triangle, int i, int j) {
+static double *find_lower(double *a, int ld, int triangle, int i, int j) {
   return triangle == SOLVER_LOWER ? &a[j * ld + i] : &a[i * ld + j];
 }
 
 /* ---------------------------------------------------------------- Cholesky */
 
-static int factorise(double *a, int n, int ld, int triangle) {
+static int factorise_cholesky(double *a, int n, int ld, int triangle) {
   for (int k = 0; k < n; ++k) {
-    double *pivot = lower(a, ld, triangle, k, k);
+    double *pivot = find_lower(a, ld, triangle, k, k);
     if (!(*pivot > 0)) return k + 1;
     *pivot = sqrt(*pivot);
-    for (int i = k + 1; i < n; ++i) *lower(a, ld, triangle, i, k) /= *pivot;
+    for (int i = k + 1; i < n; ++i)
+      *find_lower(a, ld, triangle, i, k) /= *pivot;
     for (int j = k + 1; j < n; ++j)
       for (int i = j; i < n; ++i)
-        *lower(a, ld, triangle, i, j) -=
-            *lower(a, ld, triangle, i, k) * *lower(a, ld, triangle, j, k);
+        *find_lower(a, ld, triangle, i, j) -=
+            *find_lower(a, ld, triangle, i, k) *
+            *find_lower(a, ld, triangle, j, k);
   }
   return 0;
 }
 
 /* The inverse of L L^T in the triangle of L. */
-static int invert(double *a, int n, int ld, int triangle) {
+static int invert_cholesky(double *a, int n, int ld, int triangle) {
   double *x = calloc((size_t)n * (size_t)n + 1, sizeof *x);
   int info = 0;
   if (!x) abort();
   for (int i = 0; i < n && info == 0; ++i)
-    if (*lower(a, ld, triangle, i, i) == 0) info = i + 1;
+    if (*find_lower(a, ld, triangle, i, i) == 0) info = i + 1;
   for (int j = 0; j < n && info == 0; ++j)
     for (int i = j; i < n; ++i) {
       double sum = i == j;
       for (int k = j; k < i; ++k)
-        sum -= *lower(a, ld, triangle, i, k) * x[k * n + j];
-      x[i * n + j] = sum / *lower(a, ld, triangle, i, i);
+        sum -= *find_lower(a, ld, triangle, i, k) * x[k * n + j];
+      x[i * n + j] = sum / *find_lower(a, ld, triangle, i, i);
     }
   for (int j = 0; j < n && info == 0; ++j)
     for (int i = j; i < n; ++i) {
       double sum = 0;
       for (int k = i; k < n; ++k) sum += x[k * n + i] * x[k * n + j];
-      *lower(a, ld, triangle, i, j) = sum;
+      *find_lower(a, ld, triangle, i, j) = sum;
     }
   free(x);
   return info;
@@ -208,8 +210,8 @@ static void solve_lu(const fake_job *w, const double *a, const int *pivots,
 /* -------------------------------------------------------------- reflections */
 
 /* Applies reflection k, whose vector is in column k of a, to column x. */
-static void reflect(const double *a, int m, int ld, int k, double factor,
-                    double *x) {
+static void reflect_column(const double *a, int m, int ld, int k, double factor,
+                           double *x) {
   double sum = x[k];
   for (int i = k + 1; i < m; ++i) sum += a[k * ld + i] * x[i];
   sum *= factor;
@@ -226,7 +228,7 @@ static void factorise_qr(double *a, int m, int n, int ld, double *factors) {
     factors[k] = rest == 0 ? 0 : (beta - x[k]) / beta;
     for (int i = k + 1; i < m && rest != 0; ++i) x[i] /= x[k] - beta;
     for (int j = k + 1; j < n; ++j)
-      reflect(a, m, ld, k, factors[k], a + j * ld);
+      reflect_column(a, m, ld, k, factors[k], a + j * ld);
     x[k] = beta;
   }
 }
@@ -236,7 +238,8 @@ static void make_q(double *a, int m, int n, int ld, const double *factors) {
   if (!q) abort();
   for (int j = 0; j < n; ++j) {
     q[j * ld + j] = 1;
-    for (int k = n; k-- > 0;) reflect(a, m, ld, k, factors[k], q + j * ld);
+    for (int k = n; k-- > 0;)
+      reflect_column(a, m, ld, k, factors[k], q + j * ld);
   }
   memcpy(a, q, (size_t)ld * (size_t)n * sizeof *q);
   free(q);
@@ -244,8 +247,8 @@ static void make_q(double *a, int m, int n, int ld, const double *factors) {
 
 /* ---------------------------------------------------------------- rotations */
 
-static void turn(double *a, int rows, int ld, int p, int q, double c,
-                 double s) {
+static void turn_columns(double *a, int rows, int ld, int p, int q, double c,
+                         double s) {
   for (int i = 0; i < rows; ++i) {
     const double x = a[p * ld + i], y = a[q * ld + i];
     a[p * ld + i] = c * x - s * y;
@@ -277,8 +280,8 @@ static void make_orthogonal(double *w, int m, int n, int ld, double *v) {
         const double t =
             (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
         const double c = 1 / sqrt(1 + t * t);
-        turn(w, m, ld, p, q, c, c * t);
-        turn(v, n, n, p, q, c, c * t);
+        turn_columns(w, m, ld, p, q, c, c * t);
+        turn_columns(v, n, n, p, q, c, c * t);
         turned = 1;
       }
   }
@@ -316,8 +319,8 @@ static void complete_column(double *u, int m, int n, int ld, int c) {
 }
 
 /* Rows of `vt`, columns of `u` and `values`, all by order of the values. */
-static void decompose(const fake_job *w, double *a, double *values, double *u,
-                      double *vt) {
+static void find_singular(const fake_job *w, double *a, double *values,
+                          double *u, double *vt) {
   const int m = w->m, n = w->n;
   double *v = malloc((size_t)n * (size_t)n * sizeof *v);
   double *lengths = malloc((size_t)n * sizeof *lengths);
@@ -352,8 +355,8 @@ static void find_eigen(const fake_job *w, double *a, double *values) {
   for (int j = 0; j < n; ++j) {
     double sum = 0;
     for (int i = 0; i < n; ++i) {
-      x[j * n + i] = i >= j ? *lower(a, w->lda, w->triangle, i, j)
-                            : *lower(a, w->lda, w->triangle, j, i);
+      x[j * n + i] = i >= j ? *find_lower(a, w->lda, w->triangle, i, j)
+                            : *find_lower(a, w->lda, w->triangle, j, i);
       sum += fabs(x[j * n + i]);
     }
     shift = fmax(shift, sum);
@@ -378,56 +381,59 @@ typedef struct spot {
 } spot;
 
 static int run_factors(const fake_job *w, const spot *s) {
-  double *a = load(s->a, w->wide, w->lda, w->n);
+  double *a = load_matrix(s->a, w->wide, w->lda, w->n);
   int info = 0;
-  if (w->kind == FAKE_POTRF) info = factorise(a, w->n, w->lda, w->triangle);
-  if (w->kind == FAKE_POTRI) info = invert(a, w->n, w->lda, w->triangle);
+  if (w->kind == FAKE_POTRF)
+    info = factorise_cholesky(a, w->n, w->lda, w->triangle);
+  if (w->kind == FAKE_POTRI)
+    info = invert_cholesky(a, w->n, w->lda, w->triangle);
   if (w->kind == FAKE_GETRF) info = factorise_lu(a, w->n, w->lda, s->pivots);
-  store(s->a, w->wide, a, w->lda, w->n, w->n);
+  store_matrix(s->a, w->wide, a, w->lda, w->n, w->n);
   return info;
 }
 
 static void run_solve(const fake_job *w, const spot *s) {
   const int is_lu = w->kind == FAKE_GETRS;
   const int side = w->side == SOLVER_LEFT ? w->m : w->n;
-  double *a = load(s->a, w->wide, w->lda, is_lu ? w->n : side);
-  double *b = load(s->b, w->wide, w->ldb, is_lu ? w->k : w->n);
+  double *a = load_matrix(s->a, w->wide, w->lda, is_lu ? w->n : side);
+  double *b = load_matrix(s->b, w->wide, w->ldb, is_lu ? w->k : w->n);
   if (is_lu)
     solve_lu(w, a, s->pivots, b);
   else
     solve_triangular(w, a, b);
-  store(s->b, w->wide, b, w->ldb, is_lu ? w->n : w->m, is_lu ? w->k : w->n);
+  store_matrix(s->b, w->wide, b, w->ldb, is_lu ? w->n : w->m,
+               is_lu ? w->k : w->n);
   free(a);
 }
 
 static void run_reflections(const fake_job *w, const spot *s) {
-  double *a = load(s->a, w->wide, w->lda, w->n);
-  double *factors = load(s->values, w->wide, w->n, 1);
+  double *a = load_matrix(s->a, w->wide, w->lda, w->n);
+  double *factors = load_matrix(s->values, w->wide, w->n, 1);
   if (w->kind == FAKE_GEQRF) {
     factorise_qr(a, w->m, w->n, w->lda, factors);
-    store(s->values, w->wide, factors, w->n, w->n, 1);
+    store_matrix(s->values, w->wide, factors, w->n, w->n, 1);
   } else {
     make_q(a, w->m, w->n, w->lda, factors);
     free(factors);
   }
-  store(s->a, w->wide, a, w->lda, w->m, w->n);
+  store_matrix(s->a, w->wide, a, w->lda, w->m, w->n);
 }
 
 static void run_values(const fake_job *w, const spot *s) {
-  double *a = load(s->a, w->wide, w->lda, w->n);
-  double *values = load(s->values, w->wide, w->n, 1);
+  double *a = load_matrix(s->a, w->wide, w->lda, w->n);
+  double *values = load_matrix(s->values, w->wide, w->n, 1);
   if (w->kind == FAKE_SYEVD) {
     find_eigen(w, a, values);
-    store(s->a, w->wide, a, w->lda, w->n, w->n);
+    store_matrix(s->a, w->wide, a, w->lda, w->n, w->n);
   } else {
-    double *u = load(s->b, w->wide, w->ldb, w->n);
-    double *vt = load(s->c, w->wide, w->ldc, w->n);
-    decompose(w, a, values, u, vt);
-    store(s->b, w->wide, u, w->ldb, w->m, w->n);
-    store(s->c, w->wide, vt, w->ldc, w->n, w->n);
+    double *u = load_matrix(s->b, w->wide, w->ldb, w->n);
+    double *vt = load_matrix(s->c, w->wide, w->ldc, w->n);
+    find_singular(w, a, values, u, vt);
+    store_matrix(s->b, w->wide, u, w->ldb, w->m, w->n);
+    store_matrix(s->c, w->wide, vt, w->ldc, w->n, w->n);
     free(a);
   }
-  store(s->values, w->wide, values, w->n, w->n, 1);
+  store_matrix(s->values, w->wide, values, w->n, w->n, 1);
 }
 
 static void *reach(fake *f, const void *at) {

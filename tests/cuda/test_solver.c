@@ -19,13 +19,19 @@ enum { EDGE = 64, MOST_OUT = 3 }; /* the least edge of a matrix by default */
 
 TestSuite(solver, .init = fixture_init, .fini = fixture_close);
 
-static void open_solver(void) {
-  fixture_open(&(fake_cuda_options){.devices = 2, .seed = 6});
+/* With a driver for that version of CUDA. */
+static void open_for(int version) {
+  fixture_open(
+      &(fake_cuda_options){.devices = 2, .version = version, .seed = 6});
   OK(tn_plugin_load(fixture, LINALG_FILE));
   OK(tn_plugin_load(fixture, LINALG_CUDA_FILE));
   OK(tn_plugin_load(fixture, CUSOLVER_FILE));
   (void)fake_solver_calls();
   (void)fake_cublas_calls();
+}
+
+static void open_solver(void) {
+  open_for(13000);
 }
 
 /* Calls of either library since the last question. */
@@ -127,6 +133,18 @@ Test(solver, computes_what_the_option_says) {
   /* three matrices with an edge of 2 have no function of their own */
   cr_expect_eq(count_calls_of("linalg.potri", 3, 2), 0);
   cr_expect_eq(count_calls_of("linalg.potri", 2, 2), 2);
+}
+
+/* A driver for CUDA 11 has no cuSOLVER that serves; the plugin loads, and the
+ * companion of linalg computes. */
+Test(solver, leaves_matrices_to_the_companion_without_libraries) {
+  const int64_t n = EDGE;
+  open_for(11080);
+  double *a = draw_definite(1, n);
+  double *l = compute("linalg.cholesky", 1, n, n, draw_definite(1, n), NULL);
+  cr_expect_eq(count_calls(), 0);
+  cr_expect_eq(l[0], sqrt(a[0]));
+  free(a), free(l);
 }
 
 /* ----------------------------------------------------------------- batches */

@@ -88,7 +88,7 @@ static int32_t *get_numbers(void) {
 }
 
 /* A task for matrices m x n that begin with element 0. */
-static tn_device_task describe(uint32_t kind, int64_t m, int64_t n) {
+static tn_device_task describe_task(uint32_t kind, int64_t m, int64_t n) {
   return (tn_device_task){.struct_size = sizeof(tn_device_task),
                           .kind = kind,
                           .dtype = TN_F64,
@@ -128,7 +128,7 @@ static void expect(const double *have, const double *want, size_t n) {
 /* (2 0; 1 3) times its transpose is (4 2; 2 10). */
 Test(solver_tasks, factorise_one_triangle_and_leave_the_other) {
   double v[N] = {4, -7, 2, 10}, u[N] = {4, 2, -7, 10};
-  tn_device_task task = describe(TN_DEVICE_CHOLESKY, 2, 2);
+  tn_device_task task = describe_task(TN_DEVICE_CHOLESKY, 2, 2);
   cr_expect_eq(compute(task, v), 0);
   expect(v, (const double[]){2, -7, 1, 3}, 4);
   task.flags = TN_DEVICE_UPPER;
@@ -138,15 +138,16 @@ Test(solver_tasks, factorise_one_triangle_and_leave_the_other) {
 
 Test(solver_tasks, report_the_minor_that_is_not_positive) {
   double v[N] = {4, 0, 2, 1};
-  cr_expect_eq(compute(describe(TN_DEVICE_CHOLESKY, 2, 2), v), 2);
+  cr_expect_eq(compute(describe_task(TN_DEVICE_CHOLESKY, 2, 2), v), 2);
 }
 
 /* The inverse of (4 2; 2 10) is (10 -2; -2 4) / 36. */
 Test(solver_tasks, invert_by_a_factor) {
   double v[N] = {2, -7, 1, 3}, zero[N] = {2, -7, 1, 0};
-  cr_expect_eq(compute(describe(TN_DEVICE_CHOLESKY_INVERSE, 2, 2), v), 0);
+  cr_expect_eq(compute(describe_task(TN_DEVICE_CHOLESKY_INVERSE, 2, 2), v), 0);
   expect(v, (const double[]){10 / 36.0, -7, -2 / 36.0, 4 / 36.0}, 4);
-  cr_expect_eq(compute(describe(TN_DEVICE_CHOLESKY_INVERSE, 2, 2), zero), 2);
+  cr_expect_eq(compute(describe_task(TN_DEVICE_CHOLESKY_INVERSE, 2, 2), zero),
+               2);
 }
 
 /* a = (2 0; 1 4). The right-hand sides are b = a x, a^T x and x a, doubled. */
@@ -155,7 +156,7 @@ Test(solver_tasks, solve_with_triangles_on_both_sides) {
   double left[N] = {2, -7, 1, 4, 4, 8, 12, 34, 44, 54};
   double turned[N] = {2, -7, 1, 4, 12, 18, 24, 32, 40, 48};
   double right[N] = {2, -7, 1, 4, 8, 16, 20, 32, 32, 48};
-  tn_device_task task = describe(TN_DEVICE_TRIANGULAR_SOLVE, 2, 3);
+  tn_device_task task = describe_task(TN_DEVICE_TRIANGULAR_SOLVE, 2, 3);
   task.lda = 2;
   task.alpha = 0.5;
   task.b = memory + 4;
@@ -174,7 +175,7 @@ Test(solver_tasks, solve_with_triangles_on_both_sides) {
 /* a = (0 2; 4 6): a (1, 2) = (4, 16), a^T (1, 2) = (8, 14). */
 Test(solver_tasks, solve_by_factors_with_exchanged_rows) {
   double v[N] = {0, 2, 4, 6, 4, 16}, turned[N];
-  tn_device_task task = describe(TN_DEVICE_LU, 2, 2);
+  tn_device_task task = describe_task(TN_DEVICE_LU, 2, 2);
   cr_expect_eq(compute(task, v), 0);
   memcpy(turned, v, sizeof v);
   turned[4] = 8, turned[5] = 14;
@@ -190,13 +191,13 @@ Test(solver_tasks, solve_by_factors_with_exchanged_rows) {
 
 Test(solver_tasks, report_a_singular_matrix) {
   double v[N] = {1, 2, 2, 4};
-  cr_expect_eq(compute(describe(TN_DEVICE_LU, 2, 2), v), 2);
+  cr_expect_eq(compute(describe_task(TN_DEVICE_LU, 2, 2), v), 2);
 }
 
 /* (3 4) is -5 times (-0.6 -0.8). */
 Test(solver_tasks, split_a_row_into_length_and_direction) {
   double v[N] = {3, 4};
-  tn_device_task task = describe(TN_DEVICE_LQ, 1, 2);
+  tn_device_task task = describe_task(TN_DEVICE_LQ, 1, 2);
   task.values = memory + 8;
   cr_expect_eq(compute(task, v), 0);
   expect(v, (const double[]){-5}, 1);
@@ -208,7 +209,7 @@ Test(solver_tasks, split_a_row_into_length_and_direction) {
 /* (17 8; 8 17) has the eigenvalues 9 and 25; its upper half is not read. */
 Test(solver_tasks, find_eigenvalues_in_ascending_order) {
   double v[N] = {17, -3, 8, 17};
-  tn_device_task task = describe(TN_DEVICE_EIGEN, 2, 2);
+  tn_device_task task = describe_task(TN_DEVICE_EIGEN, 2, 2);
   task.values = memory + 8;
   cr_expect_eq(compute(task, v), 0);
   expect(v + 8, (const double[]){9, 25}, 2);
@@ -219,7 +220,7 @@ Test(solver_tasks, find_eigenvalues_in_ascending_order) {
 /* (0 2 0; 3 0 0) has the singular values 3 and 2. */
 Test(solver_tasks, find_singular_values_of_a_wide_matrix) {
   double v[N] = {0, 2, 0, 3, 0, 0};
-  tn_device_task task = describe(TN_DEVICE_SVD, 2, 3);
+  tn_device_task task = describe_task(TN_DEVICE_SVD, 2, 3);
   task.ldb = 2;
   task.b = memory + 8;
   task.c = memory + 12;
@@ -242,20 +243,20 @@ static void refuses(tn_device_task task, int32_t code, const char *why) {
 }
 
 Test(solver_tasks, that_cannot_be_are_refused) {
-  tn_device_task task = describe(TN_DEVICE_SVD, 3, 2);
+  tn_device_task task = describe_task(TN_DEVICE_SVD, 3, 2);
   refuses(task, TN_UNSUPPORTED, "transpose the matrix");
-  task = describe(TN_DEVICE_LU, 1, 1ll << 31);
+  task = describe_task(TN_DEVICE_LU, 1, 1ll << 31);
   refuses(task, TN_UNSUPPORTED, "a length is above 2^31 - 1");
-  task = describe(99, 1, 1);
+  task = describe_task(99, 1, 1);
   refuses(task, TN_UNSUPPORTED, "no kind of task has the number 99");
-  task = describe(TN_DEVICE_LU, 1, 1);
+  task = describe_task(TN_DEVICE_LU, 1, 1);
   task.dtype = TN_F16;
   refuses(task, TN_DTYPE, "LU factors is in f32 or f64");
 }
 
 Test(solver_tasks, report_statuses_of_the_library) {
   const tn_device_lapack *lapack = &self.lapack;
-  tn_device_task task = describe(TN_DEVICE_LU, 2, 2);
+  tn_device_task task = describe_task(TN_DEVICE_LU, 2, 2);
   fake_solver_fail(SOLVER_NO_MEMORY);
   refuses(task, TN_OUT_OF_MEMORY,
           "cuSOLVER 12.0.4, cuBLAS 13.1.0: LU factors: no memory");
@@ -271,7 +272,7 @@ Test(solver_tasks, report_statuses_of_the_library) {
 /* The simulated library checks the size of the workspace as the real one does.
  */
 Test(solver_tasks, with_too_little_workspace_fail) {
-  tn_device_task task = describe(TN_DEVICE_CHOLESKY, 2, 2);
+  tn_device_task task = describe_task(TN_DEVICE_CHOLESKY, 2, 2);
   task.ws = (char *)(memory + N) + ROOM;
   task.ws_bytes = 8;
   cr_expect_eq(self.lapack.run(&self.lapack, &frame, &task), TN_DEVICE);
@@ -279,6 +280,11 @@ Test(solver_tasks, with_too_little_workspace_fail) {
 }
 
 /* -------------------------------------------------------------- libraries */
+
+/* A driver for that version of CUDA. */
+static void begin_driver(int version) {
+  fake_cuda_begin(&(fake_cuda_options){.devices = 1, .version = version});
+}
 
 static void lacks(const solver_files *names, const char *why) {
   solver_library library;
@@ -289,24 +295,27 @@ static void lacks(const solver_files *names, const char *why) {
 }
 
 Test(solver_library, that_is_missing_is_named) {
+  begin_driver(13000);
   lacks((const solver_files[]){{"libno.so.1", "libcublas.so.13", 0}, {0}},
         "libno.so.1");
   lacks((const solver_files[]){{"libcusolver.so.12", "libno.so.2", 0}, {0}},
         "libno.so.2");
+  must_be_silent(fake_cuda_end());
 }
 
 Test(solver_library, without_a_function_is_refused) {
+  begin_driver(13000);
   lacks((const solver_files[]){{HALF_FILE, "libcublas.so.13", 0}, {0}},
         "libcusolver has no function cusolverDnCreate");
   lacks((const solver_files[]){{"libcusolver.so.12", HALF_FILE, 0}, {0}},
         "libcublas has no function cublasGetStatusString");
+  must_be_silent(fake_cuda_end());
 }
 
-/* The driver of this process is for CUDA 12. */
 Test(solver_library, for_a_newer_driver_is_skipped) {
   solver_library library;
   char text[240] = "";
-  fake_cuda_begin(&(fake_cuda_options){.devices = 1, .version = 12040});
+  begin_driver(12040);
   lacks((const solver_files[]){{"libcusolver.so.12", "libcublas.so.13", 13},
                                {"libno.so.11", "libno.so.12", 12},
                                {0}},
@@ -315,7 +324,10 @@ Test(solver_library, for_a_newer_driver_is_skipped) {
       (const solver_files[]){{"libcusolver.so.12", "libcublas.so.13", 0}, {0}},
       "want a newer driver than that for CUDA 12");
   must_be_silent(fake_cuda_end());
-  fake_cuda_begin(&(fake_cuda_options){.devices = 1});
+  begin_driver(11080);
+  lacks(solver_names, "the driver is for CUDA 11");
+  must_be_silent(fake_cuda_end());
+  begin_driver(13000);
   cr_expect(solver_open(&library, solver_names, text), "%s", text);
   cr_expect_str_eq(library.name, "cuSOLVER 12.0.4, cuBLAS 13.1.0");
   solver_close(&library);
