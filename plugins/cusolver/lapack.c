@@ -113,7 +113,7 @@ static const char *name_kind(uint32_t kind) {
       "a triangular solve",     "LU factors",
       "a solve by LU factors",  "LQ factors",
       "the rows of LQ factors", "eigenvalues",
-      "singular values"};
+      "singular values",        "a triangular product"};
   return names[kind];
 }
 
@@ -195,6 +195,19 @@ static int run_triangular_solve(const job *j, int64_t i) {
       j->wide ? (const void *)&t->alpha : &alpha,
       get_matrix(j, t->a, t->step_a, i), (int)t->lda,
       get_matrix(j, t->b, t->step_b, i), (int)t->ldb));
+}
+
+/* cuBLAS writes the product over its factor if both have one address. */
+static int run_triangular_product(const job *j, int64_t i) {
+  const tn_device_task *t = j->task;
+  const float alpha = (float)t->alpha;
+  void *b = get_matrix(j, t->b, t->step_b, i);
+  return blas_status(j->library->trmm[j->wide](
+      j->handles->blas, t->flags & TN_DEVICE_RIGHT ? SOLVER_LEFT : SOLVER_RIGHT,
+      get_triangle(t), get_op(t), SOLVER_NON_UNIT, (int)t->n, (int)t->m,
+      j->wide ? (const void *)&t->alpha : &alpha,
+      get_matrix(j, t->a, t->step_a, i), (int)t->lda, b, (int)t->ldb, b,
+      (int)t->ldb));
 }
 
 static int run_lu(const job *j, int64_t i) {
@@ -348,7 +361,8 @@ static const struct kind {
              {size_lq, run_lq, 0},
              {size_lq_rows, run_lq_rows, 0},
              {size_eigen, run_eigen, 0},
-             {size_svd, run_svd, 0}};
+             {size_svd, run_svd, 0},
+             {NULL, run_triangular_product, 0}};
 
 static int uses_batch(const tn_device_task *t) {
   return kinds[t->kind].has_batch && is_batched(t);
@@ -370,7 +384,9 @@ static int32_t check_task(const tn_frame *call, const tn_device_task *t) {
       !fits_int(t->ldb) || !fits_int(t->ldc) || !fits_int(t->count))
     return TN_FAIL(call, TN_UNSUPPORTED, "%s: a length is above 2^31 - 1",
                    name_kind(t->kind));
-  if (t->kind >= TN_DEVICE_LQ && t->kind != TN_DEVICE_EIGEN && t->m > t->n)
+  if ((t->kind == TN_DEVICE_LQ || t->kind == TN_DEVICE_LQ_ROWS ||
+       t->kind == TN_DEVICE_SVD) &&
+      t->m > t->n)
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "%s of %lld rows and %lld columns: transpose the matrix",
                    name_kind(t->kind), (long long)t->m, (long long)t->n);

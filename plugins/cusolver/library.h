@@ -117,6 +117,12 @@ enum { SOLVER_MAJOR = 0, SOLVER_MINOR = 1, SOLVER_PATCH = 2 };
      int count),                                                               \
     (handle, side, triangle, op, diagonal, m, n, alpha, a, lda, b, ldb,        \
      count))                                                                   \
+  X(trmm, cublas, trmm_v2,                                                     \
+    (void *handle, int side, int triangle, int op, int diagonal, int m, int n, \
+     const void *alpha, const void *a, int lda, const void *b, int ldb,        \
+     void *c, int ldc),                                                        \
+    (handle, side, triangle, op, diagonal, m, n, alpha, a, lda, b, ldb, c,     \
+     ldc))                                                                     \
   X(getrf_batched, cublas, getrfBatched,                                       \
     (void *handle, int n, const void *a, int lda, int *pivots, int *info,      \
      int count),                                                               \

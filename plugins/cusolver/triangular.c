@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * triangular.c: linalg.trsm and the operator of its gradient, by trsm of
- * cuBLAS. Numbers that are not finite need no care here: they reach the rows
- * and columns that depend on them.
+ * triangular.c: linalg.trmm, trsm and the operators of their gradients, by
+ * functions of cuBLAS with the same names. Numbers that are not finite need no
+ * care here: they reach the rows and columns that depend on them.
  */
 #include "triangular.gen.h"
 
 #include "cusolver.h"
 
-/* The parameters of either operator. */
+/* The parameters of any of the operators. */
 typedef struct equations {
+  uint32_t kind;
   uint32_t flags; /* TN_DEVICE_* */
   double alpha;
   int64_t least;
 } equations;
 
-#define READ(p, inverts, option)                                            \
+#define READ(p, which, inverts, option)                                     \
   (equations) {                                                             \
+    .kind = (which),                                                        \
     .flags =                                                                \
         (((p)->transpose != 0) != (inverts) ? (uint32_t)TN_DEVICE_TRANSPOSE \
                                             : 0u) |                         \
@@ -24,13 +26,23 @@ typedef struct equations {
     .alpha = (p)->alpha, .least = (option)                                  \
   }
 
+static equations read_trmm(const tn_frame *call) {
+  return READ(linalg_trmm_params_of(call), TN_DEVICE_TRIANGULAR_PRODUCT, 0,
+              cusolver_trmm_cuda_options_of(call)->least);
+}
+
+static equations read_trmm_back(const tn_frame *call) {
+  return READ(linalg_trmm_back_params_of(call), TN_DEVICE_TRIANGULAR_PRODUCT, 1,
+              cusolver_trmm_back_cuda_options_of(call)->least);
+}
+
 static equations read_trsm(const tn_frame *call) {
-  return READ(linalg_trsm_params_of(call), 0,
+  return READ(linalg_trsm_params_of(call), TN_DEVICE_TRIANGULAR_SOLVE, 0,
               cusolver_trsm_cuda_options_of(call)->least);
 }
 
 static equations read_trsm_back(const tn_frame *call) {
-  return READ(linalg_trsm_back_params_of(call), 1,
+  return READ(linalg_trsm_back_params_of(call), TN_DEVICE_TRIANGULAR_SOLVE, 1,
               cusolver_trsm_back_cuda_options_of(call)->least);
 }
 
@@ -39,7 +51,8 @@ static int32_t decide_call(const tn_frame *call, const equations *e) {
   cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
   const cusolver_sizes b = cusolver_find_sizes(&call->in[1]);
   if (b.m == 0 || b.n == 0) sizes.n = 0;
-  return cusolver_decide(call, &sizes, e->least, 1);
+  return cusolver_decide(call, &sizes, e->least,
+                         e->kind == TN_DEVICE_TRIANGULAR_SOLVE);
 }
 
 static tn_device_task describe_task(const tn_frame *call,
@@ -47,8 +60,7 @@ static tn_device_task describe_task(const tn_frame *call,
                                     const equations *e) {
   const cusolver_sizes a = cusolver_find_sizes(&call->in[0]);
   const cusolver_sizes b = cusolver_find_sizes(&call->in[1]);
-  tn_device_task task =
-      cusolver_describe(call, parts, TN_DEVICE_TRIANGULAR_SOLVE, &b);
+  tn_device_task task = cusolver_describe(call, parts, e->kind, &b);
   task.flags = e->flags;
   task.alpha = e->alpha;
   task.lda = a.n;
@@ -95,5 +107,7 @@ static int32_t run_call(const tn_frame *call, const equations *e) {
     return count_bytes(call, &e, bytes);                                   \
   }
 
+OPERATOR(trmm)
+OPERATOR(trmm_back)
 OPERATOR(trsm)
 OPERATOR(trsm_back)

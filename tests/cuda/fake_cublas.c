@@ -99,6 +99,25 @@ static int do_trsm_batched(void *handle, int side, int triangle, int op,
                                    .count = count});
 }
 
+/* In the place of a factor, as the plugin calls it. */
+static int do_trmm(void *handle, int side, int triangle, int op, int diagonal,
+                   int m, int n, const void *alpha, const void *a, int lda,
+                   const void *b, int ldb, void *c, int ldc) {
+  if (diagonal != SOLVER_NON_UNIT || b != c || ldb != ldc) return INVALID;
+  return submit(handle, (fake_job){.kind = FAKE_TRMM,
+                                   .m = m,
+                                   .n = n,
+                                   .side = side,
+                                   .triangle = triangle,
+                                   .op = op,
+                                   .alpha = read_alpha(alpha),
+                                   .a = a,
+                                   .lda = lda,
+                                   .b = c,
+                                   .ldb = ldc,
+                                   .count = 1});
+}
+
 static int do_getrf_batched(void *handle, int n, const void *a, int lda,
                             int *pivots, int *info, int count) {
   if (!pivots || !info) return INVALID;

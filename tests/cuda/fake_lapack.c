@@ -142,17 +142,31 @@ static void solve_vector(const fake_job *w, const double *a, int n, int op,
   }
 }
 
-/* x op(a) = b is op(a)^T x^T = b^T. */
+/* x becomes op(a) x. */
+static void multiply_vector(const fake_job *w, const double *a, int n, int op,
+                            double *x, int step) {
+  const int is_lower = (w->triangle == SOLVER_LOWER) != (op == SOLVER_OP_T);
+  for (int k = 0; k < n; ++k) {
+    const int i = is_lower ? n - 1 - k : k; /* no later one needs its old x */
+    double sum = 0;
+    for (int j = is_lower ? 0 : i; j < (is_lower ? i + 1 : n); ++j)
+      sum += op_of(a, w->lda, op, i, j) * x[j * step];
+    x[i * step] = sum;
+  }
+}
+
+/* x op(a) = b is op(a)^T x^T = b^T; of products, too. */
 static void solve_triangular(const fake_job *w, const double *a, double *b) {
+  void (*const apply)(const fake_job *, const double *, int, int, double *,
+                      int) =
+      w->kind == FAKE_TRMM ? multiply_vector : solve_vector;
   const int turned = w->op == SOLVER_OP_T ? SOLVER_OP_N : SOLVER_OP_T;
   for (int j = 0; j < w->n; ++j)
     for (int i = 0; i < w->m; ++i) b[j * w->ldb + i] *= w->alpha;
   if (w->side == SOLVER_LEFT)
-    for (int j = 0; j < w->n; ++j)
-      solve_vector(w, a, w->m, w->op, b + j * w->ldb, 1);
+    for (int j = 0; j < w->n; ++j) apply(w, a, w->m, w->op, b + j * w->ldb, 1);
   else
-    for (int i = 0; i < w->m; ++i)
-      solve_vector(w, a, w->n, turned, b + i, w->ldb);
+    for (int i = 0; i < w->m; ++i) apply(w, a, w->n, turned, b + i, w->ldb);
 }
 
 /* ---------------------------------------------------------------------- LU */
@@ -455,7 +469,7 @@ static void run_job(fake *f, const void *arg) {
     int failed = 0;
     if (w.kind == FAKE_POTRF || w.kind == FAKE_POTRI || w.kind == FAKE_GETRF)
       failed = run_factors(&w, &s);
-    else if (w.kind == FAKE_TRSM || w.kind == FAKE_GETRS)
+    else if (w.kind == FAKE_TRSM || w.kind == FAKE_TRMM || w.kind == FAKE_GETRS)
       run_solve(&w, &s);
     else if (w.kind == FAKE_GEQRF || w.kind == FAKE_ORGQR)
       run_reflections(&w, &s);
@@ -484,10 +498,14 @@ static int64_t count_extent(int ld, int rows, int columns, int width) {
   return ((int64_t)(columns - 1) * ld + rows) * width;
 }
 
+static int is_triangular(const fake_job *w) {
+  return w->kind == FAKE_TRSM || w->kind == FAKE_TRMM;
+}
+
 /* Operands without lists. */
 static void add_matrices(const fake_job *w, uses *reads, uses *writes) {
   const int width = w->wide ? 8 : 4;
-  const int is_lu = w->kind == FAKE_GETRS, is_solve = w->kind == FAKE_TRSM;
+  const int is_lu = w->kind == FAKE_GETRS, is_solve = is_triangular(w);
   const int side = w->side == SOLVER_LEFT ? w->m : w->n;
   const int is_tall =
       w->kind == FAKE_GEQRF || w->kind == FAKE_ORGQR || w->kind == FAKE_GESVD;
@@ -504,7 +522,7 @@ static void add_matrices(const fake_job *w, uses *reads, uses *writes) {
 /* A matrix needs its rows in memory, and what is written has an address. */
 static int check_job(const fake_job *w) {
   const int side = w->side == SOLVER_LEFT ? w->m : w->n;
-  const int rows = w->kind == FAKE_TRSM    ? side
+  const int rows = is_triangular(w)        ? side
                    : w->kind == FAKE_GEQRF ? w->m
                    : w->kind == FAKE_ORGQR ? w->m
                    : w->kind == FAKE_GESVD ? w->m
@@ -512,7 +530,7 @@ static int check_job(const fake_job *w) {
   if (w->n < 1 || w->m < 0 || w->count < 1 || !w->a || w->lda < rows) return -1;
   if (w->kind == FAKE_GESVD && (w->m < w->n || w->ldb < w->m || w->ldc < w->n))
     return -1;
-  if (w->kind == FAKE_TRSM && w->ldb < w->m) return -1;
+  if (is_triangular(w) && w->ldb < w->m) return -1;
   if (w->kind == FAKE_GETRS && w->ldb < w->n) return -1;
   if ((w->kind == FAKE_GEQRF || w->kind == FAKE_ORGQR) && w->m < w->n)
     return -1;

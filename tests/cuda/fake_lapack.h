@@ -18,7 +18,8 @@ enum { /* fake_job.kind */
        FAKE_GEQRF,
        FAKE_ORGQR,
        FAKE_SYEVD,
-       FAKE_GESVD
+       FAKE_GESVD,
+       FAKE_TRMM
 };
 
 /* A call of a library, with the arguments of its function. */

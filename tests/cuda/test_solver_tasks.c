@@ -172,6 +172,28 @@ Test(solver_tasks, solve_with_triangles_on_both_sides) {
   expect(right + 4, x, 6);
 }
 
+/* The same products. */
+Test(solver_tasks, multiply_by_triangles_on_both_sides) {
+  double left[N] = {2, -7, 1, 4, 1, 2, 3, 4, 5, 6};
+  double turned[N], right[N];
+  tn_device_task task = describe_task(TN_DEVICE_TRIANGULAR_PRODUCT, 2, 3);
+  memcpy(turned, left, sizeof left);
+  memcpy(right, left, sizeof left);
+  task.lda = 2;
+  task.alpha = 2;
+  task.b = memory + 4;
+  (void)compute(task, left);
+  expect(left + 4, (const double[]){4, 8, 12, 34, 44, 54}, 6);
+  task.flags = TN_DEVICE_TRANSPOSE;
+  (void)compute(task, turned);
+  expect(turned + 4, (const double[]){12, 18, 24, 32, 40, 48}, 6);
+  task.m = 3;
+  task.n = task.ldb = 2;
+  task.flags = TN_DEVICE_RIGHT;
+  (void)compute(task, right);
+  expect(right + 4, (const double[]){8, 16, 20, 32, 32, 48}, 6);
+}
+
 /* a = (0 2; 4 6): a (1, 2) = (4, 16), a^T (1, 2) = (8, 14). */
 Test(solver_tasks, solve_by_factors_with_exchanged_rows) {
   double v[N] = {0, 2, 4, 6, 4, 16}, turned[N];

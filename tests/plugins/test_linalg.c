@@ -44,8 +44,9 @@ static int is_on_cpu(void) {
 /* Sets the options of all kernels of plugins/cusolver, which is loaded. */
 static void tune_solver(tn_runtime *rt, const char *options) {
   static const char *const names[] = {
-      "trsm",  "trsm_back", "potrf", "cholesky", "potri", "inverse", "det",
-      "solve", "slogdet",   "gelqf", "qr",       "syevd", "svd"};
+      "trmm",     "trmm_back", "trsm",    "trsm_back", "potrf",
+      "cholesky", "potri",     "inverse", "det",       "solve",
+      "slogdet",  "gelqf",     "qr",      "syevd",     "svd"};
   char op[40], kernel[40];
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
     (void)snprintf(op, sizeof op, "linalg.%s", names[i]);

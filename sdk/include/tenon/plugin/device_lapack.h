@@ -89,7 +89,11 @@ enum {
    * U, the singular values and V^T of a = U diag(values) V^T. The content of a
    * (m x n) is lost. `info` is like that of EIGEN. Of a matrix with m > n,
    * decompose the transpose. */
-  TN_DEVICE_SVD = 8
+  TN_DEVICE_SVD = 8,
+
+  /* b (m x n) becomes alpha op(a) b, or alpha b op(a) with RIGHT, with a as for
+   * TRIANGULAR_SOLVE. Has no `info`. */
+  TN_DEVICE_TRIANGULAR_PRODUCT = 9
 };
 
 enum {                                /* tn_device_task.flags */
