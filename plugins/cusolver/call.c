@@ -6,7 +6,11 @@
 
 #include "cusolver.h"
 
-enum { ALIGNED = 256 };
+enum {
+  ALIGNED = 256,
+  EDGE_OF_EACH = 16 /* part of an edge for each matrix that is computed after
+                     * another */
+};
 
 static const tn_device_lapack *get_lapack(const tn_frame *call) {
   const cusolver_instance *self = call->instance;
@@ -29,8 +33,8 @@ cusolver_sizes cusolver_find_sizes(const tn_tensor *tensor) {
  *
  *   - no matrix with an edge below `least`: launches take longer than the work;
  *   - batches of any number if they have a function for many matrices;
- *   - otherwise no more matrices than an edge has elements, one after the
- * other.
+ *   - otherwise one matrix after the other: one, or one for each 16 elements of
+ *     an edge.
  *
  * These bounds are estimates; no GPU has measured them. */
 int32_t cusolver_decide(const tn_frame *call, const cusolver_sizes *sizes,
@@ -41,7 +45,7 @@ int32_t cusolver_decide(const tn_frame *call, const cusolver_sizes *sizes,
                    "matrices with an edge of %lld; this kernel is for %lld and "
                    "more (option `least`)",
                    (long long)edge, (long long)least);
-  if (!has_batch && sizes->count > edge)
+  if (!has_batch && sizes->count > 1 && sizes->count > edge / EDGE_OF_EACH)
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "%lld matrices with an edge of %lld: one after the other is "
                    "slower than a block of threads for each",

@@ -130,9 +130,9 @@ Test(solver, computes_what_the_option_says) {
   OK(tn_operator_get(fixture, "linalg.potri", &op));
   OK(tn_operator_tune(op, "cusolver.potri.cuda", "least=2"));
   cr_expect_eq(count_calls_of("linalg.potri", 1, 2), 1);
-  /* three matrices with an edge of 2 have no function of their own */
-  cr_expect_eq(count_calls_of("linalg.potri", 3, 2), 0);
-  cr_expect_eq(count_calls_of("linalg.potri", 2, 2), 2);
+  /* the libraries have no function for several of these */
+  cr_expect_eq(count_calls_of("linalg.potri", 2, 31), 0);
+  cr_expect_eq(count_calls_of("linalg.potri", 2, 32), 2);
 }
 
 /* A driver for CUDA 11 has no cuSOLVER that serves; the plugin loads, and the
@@ -177,6 +177,37 @@ Test(solver, factorises_batches) {
       cr_expect_lt(compare_squares(l + i * n * n, a + i * n * n, n), 1e-10);
     free(a), free(l);
   }
+}
+
+/* The results of a batch, and of its matrices one by one. */
+static void expect_equal_parts(const char *op, int64_t rows, int64_t columns,
+                               int64_t size) {
+  const int64_t count = 3, n = rows * columns;
+  double *all = draw(count, rows, columns);
+  double *x =
+      compute(op, count, rows, columns, draw(count, rows, columns), NULL);
+  cr_expect_gt(count_calls(), 2, "%s", op);
+  for (int64_t k = 0; k < count; ++k) {
+    double *one = malloc((size_t)n * sizeof *one);
+    cr_assert_not_null(one);
+    memcpy(one, all + k * n, (size_t)n * sizeof *one);
+    double *y = compute(op, 1, rows, columns, one, NULL);
+    cr_expect_arr_eq(x + k * size, y, (size_t)size * sizeof *y, "%s: %lld", op,
+                     (long long)k);
+    free(y);
+  }
+  free(all), free(x);
+}
+
+Test(solver, computes_each_matrix_of_a_batch) {
+  const int64_t m = EDGE, n = EDGE + 6;
+  open_solver();
+  expect_equal_parts("linalg.potri", m, m, m * m);
+  expect_equal_parts("linalg.qr", n, m, n * m);
+  expect_equal_parts("linalg.gelqf", m, n, m * n);
+  expect_equal_parts("linalg.syevd", m, m, m * m);
+  expect_equal_parts("linalg.svd", n, m, n * m);
+  expect_equal_parts("linalg.svd", m, n, m * m);
 }
 
 /* a x = b. */
