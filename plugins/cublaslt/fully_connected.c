@@ -26,8 +26,12 @@ int32_t cublaslt_init(const tn_host *host, tn_registrar *registrar,
                       void **instance) {
   static const char *const kernels[] = {
       "cublaslt.fully_connected.cuda",
-      "cublaslt.fully_connected_activation.cuda", "cublaslt.dot.cuda",
-      "cublaslt.batch_dot.cuda"};
+      "cublaslt.fully_connected_activation.cuda",
+      "cublaslt.dot.cuda",
+      "cublaslt.batch_dot.cuda",
+      "cublaslt.gemm2.cuda",
+      "cublaslt.syrk.cuda",
+      "cublaslt.syrk_grad.cuda"};
   const tn_device_blas *blas = host->extension(host, TN_DEVICE_BLAS_CUDA);
   int32_t code = TN_OK;
   *instance = (void *)(uintptr_t)blas;

@@ -26,7 +26,8 @@ HEADERS = ["plugin/op.h", "plugin/note.h", "plugin/device.h",
            "graph.h", "plugin/blas.h", "plugin/lapack.h", "draft/pass.h",
            "draft/reduction.h", "draft/registers.h", "draft/register_loops.h",
            "kernel/checked_size.h", "kernel/philox.h", "kernel/philox.cuh",
-           "plugin/device_blas.h", "plugin/device_scope.h",
+           "plugin/device_blas.h", "plugin/device_lapack.h",
+           "plugin/device_scope.h",
            "kernel_options.h", "draft/capture.h", "kernel/scatter.cuh",
            "kernel/prefetch.cuh"]
 

@@ -2,7 +2,8 @@
  * plugins/linalg: values and gradients of two orders of torch
  * (tests/reference/linalg.py), with OpenBLAS and without, in f64 and f32;
  * factors of matrices that are large enough for blocks. The same on another
- * device (LINALG_PLACE, with the plugins of LINALG_FILES).
+ * device (LINALG_PLACE, with the plugins of LINALG_FILES), with options for the
+ * kernels of plugins/cusolver (LINALG_SOLVER).
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -12,6 +13,7 @@
 
 #include "host.h"
 #include "lapack.h"
+#include "tenon/kernel_options.h"
 
 enum { MOST = 3 }; /* inputs or outputs of an operator */
 
@@ -39,6 +41,20 @@ static int is_on_cpu(void) {
   return strcmp(find_place(), "cpu") == 0;
 }
 
+/* Sets the options of all kernels of plugins/cusolver, which is loaded. */
+static void tune_solver(tn_runtime *rt, const char *options) {
+  static const char *const names[] = {
+      "trmm",     "trmm_back", "trsm",    "trsm_back", "potrf",
+      "cholesky", "potri",     "inverse", "det",       "solve",
+      "slogdet",  "gelqf",     "qr",      "syevd",     "svd"};
+  char op[40], kernel[40];
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    (void)snprintf(op, sizeof op, "linalg.%s", names[i]);
+    (void)snprintf(kernel, sizeof kernel, "cusolver.%s.cuda", names[i]);
+    OK(tn_operator_tune(host_operator(rt, op), kernel, options));
+  }
+}
+
 /* A runtime with the plugin and those of its gradients. */
 static tn_runtime *open_runtime(int has_openblas) {
   tn_runtime *rt = NULL;
@@ -48,6 +64,7 @@ static tn_runtime *open_runtime(int has_openblas) {
   OK(tn_plugin_load(rt, ELEMWISE_FILE));
   OK(tn_plugin_load(rt, TENSOR_FILE));
   OK(tn_plugin_load(rt, PLUGIN_FILE));
+  if (getenv("LINALG_SOLVER")) tune_solver(rt, getenv("LINALG_SOLVER"));
   return rt;
 }
 

@@ -253,6 +253,10 @@ BLOCKS = {
              "  void *plan;\n  uint64_t bytes;\n} acme_state;\n",
              [("sizeof what, ...}", "sizeof what}"),
               ("sizeof with, ...,", "sizeof with,")]),
+    ("tenon/plugin/device_lapack.h",
+     "int32_t acme_bytes(const tn_frame *call, uint64_t *bytes) {"):
+        File("#include <tenon/plugin/device_lapack.h>\n"
+             "tn_device_task describe_task(const tn_frame *call);\n"),
     ("tenon/plugin/device_scope.h", "int32_t acme_compute(const tn_frame *call) {"):
         File("#include <tenon/plugin/device_scope.h>\ntypedef struct acme {\n"
              "  const tn_device_scope *scope;\n} acme;\n",

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fake_lapack.h: the computations of the simulated cuSOLVER and cuBLAS: plain
+ * loops over column-major matrices of doubles on the thread of the simulated
+ * device, and the checks that both libraries share.
+ */
+#ifndef TENON_TESTS_CUDA_FAKE_LAPACK_H_
+#define TENON_TESTS_CUDA_FAKE_LAPACK_H_
+
+#include "fake_cuda.h"
+#include "library.h"
+
+enum { /* fake_job.kind */
+       FAKE_POTRF,
+       FAKE_POTRI,
+       FAKE_TRSM,
+       FAKE_GETRF,
+       FAKE_GETRS,
+       FAKE_GEQRF,
+       FAKE_ORGQR,
+       FAKE_SYEVD,
+       FAKE_GESVD,
+       FAKE_TRMM
+};
+
+/* A call of a library, with the arguments of its function. */
+typedef struct fake_job {
+  int kind;
+  int wide; /* 1: f64 */
+  int m, n, k;
+  int lda, ldb, ldc;
+  int side, triangle, op;
+  int size;      /* elements of `ws` */
+  int count;     /* of matrices */
+  int has_lists; /* a and b are lists of addresses */
+  double alpha;
+  const void *a, *b, *c, *values, *ws;
+  const int *pivots;
+  int *info; /* NULL: none */
+} fake_job;
+
+/* A handle of either library. */
+typedef struct fake_handle {
+  int magic;
+  int has_stream;
+  int device;
+  void *stream;
+} fake_handle;
+
+/* Creates a handle for the current device: a status. */
+int fake_handle_create(void *out, int magic);
+/* 0 for a handle of the library that lives; otherwise a rule is broken. */
+int fake_handle_check(const void *handle, int magic);
+void fake_handle_destroy(void *handle);
+int fake_handle_set_stream(void *handle, int magic, void *stream);
+
+/* Enqueues a job on the stream of the handle, after its checks: a CUresult, or
+ * -1 for an argument that the real library refuses. */
+int fake_job_submit(const void *handle, int magic, const fake_job *job);
+
+/* ------------------------------------------------------------- for the tests
+ */
+
+/* In fake_solver.c: the next call of any function of cuSOLVER but the version
+ * returns this status. */
+void fake_solver_fail(int status);
+/* Number of calls that computed something since the last question. */
+int fake_solver_calls(void);
+int fake_cublas_calls(void); /* in fake_cublas.c */
+
+#endif /* TENON_TESTS_CUDA_FAKE_LAPACK_H_ */
