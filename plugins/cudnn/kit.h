@@ -8,8 +8,9 @@
  *        plans.c        a cache of plans for equal calls
  *        run.c          plans on the device of a call; failures
  *        measure.c      the fastest engine, and the file of measured choices
- *        windows.c      the common part of convolution and pooling
+ *        windows.c      the common part of the next three
  *        convolution.c  nn.convolution
+ *        deconvolution.c nn.deconvolution
  *        pooling.c      nn.pooling
  *        batch_norm.c   nn.batch_norm
  *        cudnn.c        init and fini
@@ -323,5 +324,15 @@ void cudnn_set_steps(int64_t *to, const int64_t *list, int64_t n,
 /* Sets every element to 0, by a sum of the device; does nothing for an add
  * request. TN_OK, or a code after TN_FAIL. [worker] */
 int32_t cudnn_clear(const tn_frame *call, const tn_tensor *to, tn_req req);
+
+/* Sets each image of a filter to the bias of the filter, or adds it. TN_OK, or
+ * a code after TN_FAIL. [worker] */
+int32_t cudnn_start_from_bias(const tn_frame *call, const tn_tensor *images,
+                              const tn_tensor *bias, tn_req req);
+
+/* Computes the gradient of a bias: the sum of each filter's images, which are
+ * gradients. TN_OK, or a code after TN_FAIL. [worker] */
+int32_t cudnn_sum_bias(const tn_frame *call, const tn_tensor *images,
+                       const tn_tensor *bias, tn_req req);
 
 #endif /* CUDNN_KIT_H_ */
