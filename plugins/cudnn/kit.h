@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kit.h: the types and functions that the files of this plugin share.
  *
- * files: dnn.c          the functions of cuDNN, loaded at run time
- *        graph.c        a task as a graph of cuDNN, and its engine
- *        norm.c         the graphs of a batch norm
- *        builder.c      descriptors, the elements of graphs
- *        plans.c        a cache of plans for equal calls
- *        run.c          plans on the device of a call; failures
- *        measure.c      the fastest engine, and the file of measured choices
- *        windows.c      the common part of the next three
- *        convolution.c  nn.convolution
- *        deconvolution.c nn.deconvolution
- *        pooling.c      nn.pooling
- *        batch_norm.c   nn.batch_norm
- *        cudnn.c        init and fini
+ * files: dnn.c            the functions of cuDNN, loaded at run time
+ *        graph.c          a task as a graph of cuDNN, and its engine
+ *        norm.c           the graphs of a batch norm
+ *        builder.c        descriptors, the elements of graphs
+ *        plans.c          a cache of plans for equal calls
+ *        run.c            plans on the device of a call; failures
+ *        measure.c        the fastest engine, and the file of measured choices
+ *        windows.c        the common part of the next three
+ *        convolution.c    nn.convolution
+ *        deconvolution.c  nn.deconvolution
+ *        pooling.c        nn.pooling
+ *        batch_norm.c     nn.batch_norm
+ *        rnn_plan.c       descriptors and sizes of a recurrent call (rnn.h)
+ *        rnn.c            nn.rnn
+ *        cudnn.c          init and fini
  */
 #ifndef CUDNN_KIT_H_
 #define CUDNN_KIT_H_
@@ -309,6 +311,16 @@ int32_t cudnn_run(const tn_frame *call, cudnn_plan *plan,
 int cudnn_execute(const dnn_library *library, dnn_handle handle,
                   const cudnn_made *made, const cudnn_operand *operands, int n,
                   void *workspace);
+
+/* A piece of work with a handle. Returns a cudnnStatus_t. */
+typedef int cudnn_work(void *arg, dnn_handle handle);
+
+/* Calls `work` with the device's handle for plans, which it opens, or with the
+ * one for calls on the stream of the call, which exists since the first plan.
+ * No other thread uses the handle meanwhile, and the device is current. TN_OK,
+ * or a code after TN_FAIL. [any], [worker] */
+int32_t cudnn_with_planner(const tn_frame *call, cudnn_work *work, void *arg);
+int32_t cudnn_with_runner(const tn_frame *call, cudnn_work *work, void *arg);
 
 /* --------------------------------------------------------------- windows.c */
 
