@@ -5,8 +5,8 @@
  * A backward call of cuDNN needs memory that a forward call for training has
  * filled, whose size only cuDNN knows. The operator has no output for it. So a
  * forward call fills nothing, and a backward call computes the forward pass
- * again, into its workspace. `kept` stays as it is: only the kernels of the CPU
- * read and write it.
+ * again, into its workspace. `kept`, which only the kernels of the CPU read,
+ * gets zeros, so that equal calls have equal outputs.
  */
 #include "rnn.h"
 
@@ -55,7 +55,7 @@ static unsigned find_kind(const nn_rnn_params *p) {
 }
 
 /* Without options, which are unknown while kernels are chosen. */
-static cudnn_rnn_sizes describe(const tn_frame *call) {
+static cudnn_rnn_sizes describe_sizes(const tn_frame *call) {
   const nn_rnn_params *p = nn_rnn_params_of(call);
   const tn_tensor *data = is_backward(call) ? &call->in[NN_RNN_BACKWARD_IN_DATA]
                                             : &call->in[NN_RNN_IN_DATA];
@@ -84,7 +84,7 @@ static int is_too_large(const cudnn_rnn_sizes *s) {
 int32_t cudnn_rnn_supports(const tn_frame *call) {
   const cudnn_instance *self = call->instance;
   const nn_rnn_params *p = nn_rnn_params_of(call);
-  const cudnn_rnn_sizes s = describe(call);
+  const cudnn_rnn_sizes s = describe_sizes(call);
   if (!self->scope->sum)
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "it takes the device's sums to clear gradients and to move "
@@ -118,7 +118,7 @@ int32_t cudnn_rnn_create(const tn_frame *call, cudnn_rnn_state **out) {
   if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for a plan");
   state->instance = call->instance;
   state->device = call->run->device_id;
-  state->sizes = describe(call);
+  state->sizes = describe_sizes(call);
   state->sizes.is_fast = cudnn_rnn_cuda_options_of(call)->fast;
   const int32_t code = cudnn_with_planner(call, make_plan, state);
   if (code == TN_OK)
@@ -270,9 +270,17 @@ static int run_forward(void *arg, dnn_handle handle) {
       p->r.reserve);
 }
 
+static int32_t clear_kept(const tn_frame *call) {
+  const tn_tensor *kept = &call->out[NN_RNN_OUT_KEPT];
+  const int64_t n = tn_tensor_size(kept);
+  if (!is_wanted(call, NN_RNN_OUT_KEPT) || n == 0) return TN_OK;
+  return copy_elements(call, kept->data, NULL, n);
+}
+
 int32_t cudnn_rnn(const tn_frame *call) {
   pass p;
-  const int32_t code = open_pass(call, &p);
+  int32_t code = open_pass(call, &p);
+  if (code == TN_OK) code = clear_kept(call);
   if (code != TN_OK) return code;
   p.y = p.r.y ? p.r.y : call->out[NN_RNN_OUT_OUT].data;
   p.hy = find_output(call, NN_RNN_OUT_STATE_OUT);

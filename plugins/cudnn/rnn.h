@@ -51,7 +51,13 @@ int64_t cudnn_rnn_count_weights(const cudnn_rnn_sizes *sizes);
 int cudnn_rnn_plan_make(const dnn_library *library, dnn_handle handle,
                         const cudnn_rnn_sizes *sizes, cudnn_rnn_plan *out);
 
-/* [any] */
+/* Creates the descriptors that need no handle: all but that of dropout, which a
+ * test may leave NULL. Returns a cudnnStatus_t; the caller destroys those that
+ * exist. [any] */
+int cudnn_rnn_describe(const dnn_library *library, const cudnn_rnn_sizes *sizes,
+                       cudnn_rnn_plan *out);
+
+/* Destroys a plan, or the parts that it has. [any] */
 void cudnn_rnn_plan_unmake(const dnn_library *library, cudnn_rnn_plan *plan);
 
 #endif /* CUDNN_RNN_H_ */

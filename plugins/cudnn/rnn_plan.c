@@ -51,15 +51,17 @@ typedef struct maker {
 
 /* Between layers nothing is dropped, so there are no states of random
  * numbers. */
-static int make_layers(const maker *m) {
-  const dnn_library *library = m->library;
-  const cudnn_rnn_sizes *s = m->sizes;
-  int status = library->dropout_create(&m->plan->dropout);
-  if (status == DNN_OK)
-    status = library->dropout_set(m->plan->dropout, m->handle, 0, NULL, 0, 0);
-  if (status == DNN_OK) status = library->rnn_create(&m->plan->rnn);
+static int make_dropout(const maker *m) {
+  const int status = m->library->dropout_create(&m->plan->dropout);
   if (status != DNN_OK) return status;
-  return library->rnn_set(
+  return m->library->dropout_set(m->plan->dropout, m->handle, 0, NULL, 0, 0);
+}
+
+static int make_layers(const maker *m) {
+  const cudnn_rnn_sizes *s = m->sizes;
+  const int status = m->library->rnn_create(&m->plan->rnn);
+  if (status != DNN_OK) return status;
+  return m->library->rnn_set(
       m->plan->rnn, DNN_RNN_STANDARD, s->kind, DNN_RNN_TWO_BIASES,
       s->directions == 2 ? DNN_RNN_TWO_DIRECTIONS : DNN_RNN_ONE_DIRECTION,
       DNN_RNN_LINEAR_INPUT, find_type(s->dtype),
@@ -100,6 +102,14 @@ static int make_states(const maker *m) {
   if (status != DNN_OK) return status;
   return m->library->tensor_set(m->plan->states, find_type(s->dtype), 3, dims,
                                 steps);
+}
+
+int cudnn_rnn_describe(const dnn_library *library, const cudnn_rnn_sizes *sizes,
+                       cudnn_rnn_plan *out) {
+  const maker m = {library, NULL, sizes, out};
+  int status = make_layers(&m);
+  if (status == DNN_OK) status = make_sequences(&m);
+  return status == DNN_OK ? make_states(&m) : status;
 }
 
 /* ----------------------------------------------------------------- weights */
@@ -199,9 +209,8 @@ int cudnn_rnn_plan_make(const dnn_library *library, dnn_handle handle,
                         const cudnn_rnn_sizes *sizes, cudnn_rnn_plan *out) {
   const maker m = {library, handle, sizes, out};
   memset(out, 0, sizeof *out);
-  int status = make_layers(&m);
-  if (status == DNN_OK) status = make_sequences(&m);
-  if (status == DNN_OK) status = make_states(&m);
+  int status = make_dropout(&m);
+  if (status == DNN_OK) status = cudnn_rnn_describe(library, sizes, out);
   if (status == DNN_OK) status = find_weights(&m);
   if (status == DNN_OK)
     status = library->rnn_spaces(handle, out->rnn, sizes->mode, out->x,
