@@ -161,6 +161,15 @@ Test(cudnn, a_deconvolution_that_leaves_a_window_out_is_refused) {
             "target_shape wants one less at the end of dimension 2");
 }
 
+Test(cudnn, such_a_deconvolution_is_computed_by_the_companion_of_nn) {
+  windows_place = "cuda";
+  open_all(1, 16);
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
+  for (size_t i = 0; i < N_DECONVS; ++i)
+    if (is_odd(&deconv_cases[i]))
+      windows_check(fixture, &deconv_cases[i], TN_F32, 1e-5);
+}
+
 /* A gradient of the largest is refused, so that only out is compared. */
 Test(cudnn, means_and_the_largest_of_windows_are_those_of_torch) {
   int n_taken = 0;
@@ -287,10 +296,10 @@ Test(cudnn, calls_that_are_alike_share_a_plan) {
 static const char kernel_id[] = "cudnn.convolution.cuda";
 
 /* The result of a window of one element: x times 1. */
-static double times_one(const char *place, double x) {
+static double times_one_by(const char *name, const char *place, double x) {
   const char params[] = "kernel=[1] num_filter=1 no_bias=true";
   const int64_t dims[] = {1, 1, 1};
-  tn_operator *op = host_operator(fixture, "nn.convolution");
+  tn_operator *op = host_operator(fixture, name);
   tn_params *p = host_params(op, params);
   tn_array *host = host_many(fixture, TN_F32, 3, dims, &x), *out = NULL;
   tn_array *in[2] = {NULL, ones(place, TN_F32, 3, dims)};
@@ -303,6 +312,10 @@ static double times_one(const char *place, double x) {
   return y;
 }
 
+static double times_one(const char *place, double x) {
+  return times_one_by("nn.convolution", place, x);
+}
+
 /* TF32 has ten bits after the binary point. */
 Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
   const double x = 1 + 0x1p-12;
@@ -313,6 +326,16 @@ Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
   cr_assert_eq(times_one("cuda", x), 1);
   OK(tn_operator_tune(op, kernel_id, NULL));
   cr_assert_eq(times_one("cuda", x), x);
+}
+
+Test(cudnn, deconvolutions_round_factors_only_if_that_is_allowed) {
+  const double x = 1 + 0x1p-12;
+  open_all(1, 3);
+  tn_operator *op = host_operator(fixture, "nn.deconvolution");
+  OK(tn_operator_tune(op, "cudnn.deconvolution.cuda", "deterministic=true"));
+  cr_assert_eq(times_one_by("nn.deconvolution", "cuda", x), x);
+  OK(tn_operator_tune(op, "cudnn.deconvolution.cuda", "fast=true"));
+  cr_assert_eq(times_one_by("nn.deconvolution", "cuda", x), 1);
 }
 
 /* The gradient of the weight of a small convolution. */
