@@ -95,8 +95,24 @@ Once flip(const Row &r, uint32_t) {
   return [=] { at::flip(x, {axis}); };
 }
 
-/* Forward as torch's own function; its backward as the functions that autograd
- * calls. n[0]: with a causal mask. */
+/* Forward as torch's own function. Backward as torch's fused function, or in a
+ * torch that has none as the functions that autograd calls. n[0]: with a causal
+ * mask. */
+#if __has_include(<ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>)
+Once attention(const Row &r, uint32_t grads) {
+  const at::Tensor q = r.in[0], k = r.in[1], v = r.in[2];
+  const bool causal = r.c->n[0] != 0;
+  if (grads == 0)
+    return [=] { at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal); };
+  const auto [out, sums] =
+      at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal);
+  const at::Tensor result = out, lines = sums, head = at::rand_like(q);
+  return [=] {
+    at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        head, q, k, v, result, lines, 0.0, causal);
+  };
+}
+#else
 Once attention(const Row &r, uint32_t grads) {
   const at::Tensor q = r.in[0], k = r.in[1], v = r.in[2];
   const bool causal = r.c->n[0] != 0;
@@ -117,6 +133,7 @@ Once attention(const Row &r, uint32_t grads) {
     at::matmul(slope.transpose(2, 3), q).mul_(scale);
   };
 }
+#endif
 
 /* As the models of transformers compute it. */
 Once rotary(const Row &r, uint32_t) {

@@ -63,12 +63,6 @@ static arrays arrays_of(const tn_frame *call) {
                   has_bias(call) ? &call->out[NN_CONVOLUTION_IN_BIAS] : NULL};
 }
 
-static int64_t count_pixels(const tn_tensor *out) {
-  int64_t n = 1;
-  for (int32_t d = 2; d < out->ndim; ++d) n *= out->shape[d];
-  return n;
-}
-
 /* Whether the sums have no terms. */
 static int is_empty(const tn_frame *call) {
   const arrays a = arrays_of(call);
@@ -179,49 +173,6 @@ int32_t cudnn_convolution_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* -------------------------------------------------------------------- sums */
-
-static int32_t enqueue_sum(const tn_frame *call, const tn_device_sum *what) {
-  const cudnn_instance *self = call->instance;
-  return self->scope->sum(self->scope, call, what);
-}
-
-/* Sets every image of a filter to its bias, or adds it. */
-static int32_t start_from_bias(const tn_frame *call, tn_req req) {
-  const arrays a = arrays_of(call);
-  const int64_t filters = a.out->shape[1], n = count_pixels(a.out);
-  const tn_sum_axis axes[] = {
-      {a.out->shape[0], filters * n, 0}, {filters, n, 1}, {n, 1, 0}};
-  if (tn_tensor_size(a.out) == 0) return TN_OK;
-  return enqueue_sum(
-      call, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
-                             .flags = req == TN_REQ_ADD ? TN_SUM_ADD : 0,
-                             .dtype = a.out->dtype,
-                             .n_kept = 3,
-                             .axes = axes,
-                             .to = a.out->data,
-                             .from = a.bias->data});
-}
-
-/* The gradient of the bias: the sum of each filter's images. */
-static int32_t sum_bias(const tn_frame *call, tn_req req) {
-  const arrays a = arrays_of(call);
-  const int64_t filters = a.out->shape[1], n = count_pixels(a.out);
-  const tn_sum_axis axes[] = {
-      {filters, 1, n}, {a.out->shape[0], 0, filters * n}, {n, 0, 1}};
-  if (req == TN_REQ_NULL) return TN_OK;
-  if (tn_tensor_size(a.out) == 0) return cudnn_clear(call, a.bias, req);
-  return enqueue_sum(
-      call, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
-                             .flags = req == TN_REQ_ADD ? TN_SUM_ADD : 0,
-                             .dtype = a.out->dtype,
-                             .n_kept = 1,
-                             .n_summed = 2,
-                             .axes = axes,
-                             .to = a.bias->data,
-                             .from = a.out->data});
-}
-
 /* ------------------------------------------------------------------- calls */
 
 static int32_t run_plan(const tn_frame *call, int which, const arrays *a) {
@@ -241,9 +192,9 @@ int32_t cudnn_convolution(const tn_frame *call) {
   const tn_req req = call->req[0];
   int32_t code = TN_OK;
   if (is_empty(call))
-    return has_bias(call) ? start_from_bias(call, req)
+    return has_bias(call) ? cudnn_start_from_bias(call, a.out, a.bias, req)
                           : cudnn_clear(call, a.out, req);
-  if (state->begins) code = start_from_bias(call, req);
+  if (state->begins) code = cudnn_start_from_bias(call, a.out, a.bias, req);
   return code == TN_OK ? run_plan(call, FIRST, &a) : code;
 }
 
@@ -264,11 +215,13 @@ static int32_t run_weight(const tn_frame *call, tn_req req) {
 }
 
 int32_t cudnn_convolution_backward(const tn_frame *call) {
+  const arrays a = arrays_of(call);
   int32_t code = run_data(call, request_of(call, NN_CONVOLUTION_IN_DATA));
   if (code == TN_OK)
     code = run_weight(call, request_of(call, NN_CONVOLUTION_IN_WEIGHT));
   if (code == TN_OK && has_bias(call))
-    code = sum_bias(call, request_of(call, NN_CONVOLUTION_IN_BIAS));
+    code = cudnn_sum_bias(call, a.out, a.bias,
+                          request_of(call, NN_CONVOLUTION_IN_BIAS));
   return code;
 }
 

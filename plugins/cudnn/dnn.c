@@ -34,6 +34,7 @@ static const char *find_all(dnn_library *library) {
   if (!missing)                            \
     missing = find_function(library->file, #symbol, &library->field);
   DNN_FUNCTIONS(DNN_FIND)
+  DNN_RNN_FUNCTIONS(DNN_FIND)
 #undef DNN_FIND
   return missing;
 }

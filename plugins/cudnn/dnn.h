@@ -179,8 +179,23 @@ enum { /* attributes */
        DNN_DEVICE_JSON = 2702
 };
 
+/* Recurrent layers, which graphs do not have. */
+enum { DNN_RNN_RELU = 0, DNN_RNN_TANH = 1, DNN_RNN_LSTM = 2, DNN_RNN_GRU = 3 };
+enum { DNN_RNN_STANDARD = 0 };   /* the algorithm without conditions */
+enum { DNN_RNN_TWO_BIASES = 2 }; /* of the input and of h */
+enum { DNN_RNN_ONE_DIRECTION = 0, DNN_RNN_TWO_DIRECTIONS = 1 };
+enum { DNN_RNN_LINEAR_INPUT = 0 };
+enum { DNN_RNN_STEPS_PACKED = 1 }; /* [steps, batch, elements] */
+enum { DNN_RNN_INFERENCE = 0, DNN_RNN_TRAINING = 1 };
+enum { DNN_RNN_ADD_WEIGHTS = 0 }; /* gradients are added */
+enum { DNN_MATH_DEFAULT = 0, DNN_MATH_TENSOR_CORES = 1, DNN_MATH_FMA = 3 };
+
 typedef struct cudnnContext *dnn_handle;
 typedef void *dnn_descriptor; /* cudnnBackendDescriptor_t */
+typedef struct cudnnTensorStruct *dnn_tensor;
+typedef struct cudnnDropoutStruct *dnn_dropout;
+typedef struct cudnnRNNStruct *dnn_rnn;
+typedef struct cudnnRNNDataStruct *dnn_rnn_data;
 
 /* field, symbol, arguments. All return a cudnnStatus_t. */
 #define DNN_FUNCTIONS(X)                                               \
@@ -201,6 +216,60 @@ typedef void *dnn_descriptor; /* cudnnBackendDescriptor_t */
   X(execute, cudnnBackendExecute,                                      \
     (dnn_handle handle, dnn_descriptor plan, dnn_descriptor pack))
 
+/* Those of recurrent layers. Enumerations of cuDNN are unsigned here, as
+ * compilers have them, so that check_cudnn.c can compare the types. Addresses
+ * of arrays may be NULL where the comments say so. */
+#define DNN_RNN_FUNCTIONS(X)                                                   \
+  X(tensor_create, cudnnCreateTensorDescriptor, (dnn_tensor * out))            \
+  X(tensor_destroy, cudnnDestroyTensorDescriptor, (dnn_tensor tensor))         \
+  X(tensor_set, cudnnSetTensorNdDescriptor,                                    \
+    (dnn_tensor tensor, unsigned type, int n, const int *dims,                 \
+     const int *steps))                                                        \
+  X(dropout_create, cudnnCreateDropoutDescriptor, (dnn_dropout * out))         \
+  X(dropout_destroy, cudnnDestroyDropoutDescriptor, (dnn_dropout dropout))     \
+  X(dropout_set, cudnnSetDropoutDescriptor, /* no states if p is 0 */          \
+    (dnn_dropout dropout, dnn_handle handle, float p, void *states,            \
+     size_t bytes, unsigned long long seed))                                   \
+  X(rnn_create, cudnnCreateRNNDescriptor, (dnn_rnn * out))                     \
+  X(rnn_destroy, cudnnDestroyRNNDescriptor, (dnn_rnn rnn))                     \
+  X(rnn_set, cudnnSetRNNDescriptor_v8,                                         \
+    (dnn_rnn rnn, unsigned algorithm, unsigned kind, unsigned biases,          \
+     unsigned directions, unsigned input_mode, unsigned type,                  \
+     unsigned math_type, unsigned math, int32_t inputs, int32_t units,         \
+     int32_t projected, int32_t layers, dnn_dropout dropout, uint32_t flags))  \
+  X(rnn_data_create, cudnnCreateRNNDataDescriptor, (dnn_rnn_data * out))       \
+  X(rnn_data_destroy, cudnnDestroyRNNDataDescriptor, (dnn_rnn_data data))      \
+  X(rnn_data_set, cudnnSetRNNDataDescriptor,                                   \
+    (dnn_rnn_data data, unsigned type, unsigned layout, int steps, int batch,  \
+     int elements, const int *lengths, void *padding))                         \
+  X(rnn_weights_size, cudnnGetRNNWeightSpaceSize,                              \
+    (dnn_handle handle, dnn_rnn rnn, size_t * bytes))                          \
+  X(rnn_weights_find, cudnnGetRNNWeightParams, /* from NULL: distances */      \
+    (dnn_handle handle, dnn_rnn rnn, int32_t layer, size_t bytes,              \
+     const void *weights, int32_t which, dnn_tensor matrix, void **matrix_at,  \
+     dnn_tensor bias, void **bias_at))                                         \
+  X(rnn_spaces, cudnnGetRNNTempSpaceSizes,                                     \
+    (dnn_handle handle, dnn_rnn rnn, unsigned mode, dnn_rnn_data x_of,         \
+     size_t *work, size_t *reserve))                                           \
+  X(rnn_forward, cudnnRNNForward, /* lengths, hx, hy, cx, cy: NULL */          \
+    (dnn_handle handle, dnn_rnn rnn, unsigned mode, const int32_t *lengths,    \
+     dnn_rnn_data x_of, const void *x, dnn_rnn_data y_of, void *y,             \
+     dnn_tensor h_of, const void *hx, void *hy, dnn_tensor c_of,               \
+     const void *cx, void *cy, size_t weights_bytes, const void *weights,      \
+     size_t work_bytes, void *work, size_t reserve_bytes, void *reserve))      \
+  X(rnn_back, cudnnRNNBackwardData_v8, /* as above, dhy, dhx, dcy, dcx */      \
+    (dnn_handle handle, dnn_rnn rnn, const int32_t *lengths,                   \
+     dnn_rnn_data y_of, const void *y, const void *dy, dnn_rnn_data x_of,      \
+     void *dx, dnn_tensor h_of, const void *hx, const void *dhy, void *dhx,    \
+     dnn_tensor c_of, const void *cx, const void *dcy, void *dcx,              \
+     size_t weights_bytes, const void *weights, size_t work_bytes, void *work, \
+     size_t reserve_bytes, void *reserve))                                     \
+  X(rnn_weights_back, cudnnRNNBackwardWeights_v8, /* lengths, hx */            \
+    (dnn_handle handle, dnn_rnn rnn, unsigned add, const int32_t *lengths,     \
+     dnn_rnn_data x_of, const void *x, dnn_tensor h_of, const void *hx,        \
+     dnn_rnn_data y_of, const void *y, size_t weights_bytes, void *dweights,   \
+     size_t work_bytes, void *work, size_t reserve_bytes, void *reserve))
+
 typedef struct dnn_library {
   void *file;
   char name[32];                    /* "cuDNN 9.5.1" */
@@ -208,6 +277,7 @@ typedef struct dnn_library {
   void (*say_more)(char *, size_t); /* cudnnGetLastErrorString: the thread's */
 #define DNN_FIELD(field, symbol, arguments) int(*field) arguments;
   DNN_FUNCTIONS(DNN_FIELD)
+  DNN_RNN_FUNCTIONS(DNN_FIELD)
 #undef DNN_FIELD
 } dnn_library;
 

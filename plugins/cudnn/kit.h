@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kit.h: the types and functions that the files of this plugin share.
  *
- * files: dnn.c          the functions of cuDNN, loaded at run time
- *        graph.c        a task as a graph of cuDNN, and its engine
- *        norm.c         the graphs of a batch norm
- *        builder.c      descriptors, the elements of graphs
- *        plans.c        a cache of plans for equal calls
- *        run.c          plans on the device of a call; failures
- *        measure.c      the fastest engine, and the file of measured choices
- *        windows.c      the common part of convolution and pooling
- *        convolution.c  nn.convolution
- *        pooling.c      nn.pooling
- *        batch_norm.c   nn.batch_norm
- *        cudnn.c        init and fini
+ * files: dnn.c            the functions of cuDNN, loaded at run time
+ *        graph.c          a task as a graph of cuDNN, and its engine
+ *        norm.c           the graphs of a batch norm
+ *        builder.c        descriptors, the elements of graphs
+ *        plans.c          a cache of plans for equal calls
+ *        run.c            plans on the device of a call; failures
+ *        measure.c        the fastest engine, and the file of measured choices
+ *        windows.c        the common part of the next three
+ *        convolution.c    nn.convolution
+ *        deconvolution.c  nn.deconvolution
+ *        pooling.c        nn.pooling
+ *        batch_norm.c     nn.batch_norm
+ *        rnn_plan.c       descriptors and sizes of a recurrent call (rnn.h)
+ *        rnn.c            nn.rnn
+ *        cudnn.c          init and fini
  */
 #ifndef CUDNN_KIT_H_
 #define CUDNN_KIT_H_
@@ -309,6 +312,16 @@ int cudnn_execute(const dnn_library *library, dnn_handle handle,
                   const cudnn_made *made, const cudnn_operand *operands, int n,
                   void *workspace);
 
+/* A piece of work with a handle. Returns a cudnnStatus_t. */
+typedef int cudnn_work(void *arg, dnn_handle handle);
+
+/* Calls `work` with the device's handle for plans, which it opens, or with the
+ * one for calls on the stream of the call, which exists since the first plan.
+ * No other thread uses the handle meanwhile, and the device is current. TN_OK,
+ * or a code after TN_FAIL. [any], [worker] */
+int32_t cudnn_with_planner(const tn_frame *call, cudnn_work *work, void *arg);
+int32_t cudnn_with_runner(const tn_frame *call, cudnn_work *work, void *arg);
+
 /* --------------------------------------------------------------- windows.c */
 
 /* Fills in the common fields of convolutions and poolings of a call, without
@@ -323,5 +336,15 @@ void cudnn_set_steps(int64_t *to, const int64_t *list, int64_t n,
 /* Sets every element to 0, by a sum of the device; does nothing for an add
  * request. TN_OK, or a code after TN_FAIL. [worker] */
 int32_t cudnn_clear(const tn_frame *call, const tn_tensor *to, tn_req req);
+
+/* Sets each image of a filter to the bias of the filter, or adds it. TN_OK, or
+ * a code after TN_FAIL. [worker] */
+int32_t cudnn_start_from_bias(const tn_frame *call, const tn_tensor *images,
+                              const tn_tensor *bias, tn_req req);
+
+/* Computes the gradient of a bias: the sum of each filter's images, which are
+ * gradients. TN_OK, or a code after TN_FAIL. [worker] */
+int32_t cudnn_sum_bias(const tn_frame *call, const tn_tensor *images,
+                       const tn_tensor *bias, tn_req req);
 
 #endif /* CUDNN_KIT_H_ */

@@ -207,6 +207,37 @@ int32_t cudnn_run(const tn_frame *call, cudnn_plan *plan,
                                  : run_anywhere(call, plan, operands, n);
 }
 
+/* ------------------------------------------------------------ plain functions
+ */
+
+int32_t cudnn_with_planner(const tn_frame *call, cudnn_work *work, void *arg) {
+  cudnn_instance *self = call->instance;
+  cudnn_device *device = &self->devices[call->run->device_id];
+  int32_t code = enter_device(call);
+  if (code != TN_OK) return code;
+  (void)pthread_mutex_lock(&device->planning);
+  int status = open_handles(self, device);
+  if (status == DNN_OK) status = work(arg, device->planner);
+  (void)pthread_mutex_unlock(&device->planning);
+  if (status != DNN_OK) code = report_failure(call, status, "planning");
+  leave_device(call);
+  return code;
+}
+
+int32_t cudnn_with_runner(const tn_frame *call, cudnn_work *work, void *arg) {
+  cudnn_instance *self = call->instance;
+  cudnn_device *device = &self->devices[call->run->device_id];
+  int32_t code = enter_device(call);
+  if (code != TN_OK) return code;
+  (void)pthread_mutex_lock(&device->running);
+  int status = self->library.stream_set(device->runner, call->run->stream);
+  if (status == DNN_OK) status = work(arg, device->runner);
+  (void)pthread_mutex_unlock(&device->running);
+  if (status != DNN_OK) code = report_failure(call, status, "computing");
+  leave_device(call);
+  return code;
+}
+
 /* ---------------------------------------------------------- open and close */
 
 int32_t cudnn_devices_open(cudnn_instance *self) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * windows.c: the common part of convolution and pooling: shapes of images in
- * the form of cuDNN, and arrays that need no computation.
+ * windows.c: the common part of convolution, deconvolution and pooling: shapes
+ * of images in the form of cuDNN, biases, and arrays that need no computation.
  */
 #include <string.h>
 
@@ -38,4 +38,49 @@ int32_t cudnn_clear(const tn_frame *call, const tn_tensor *to, tn_req req) {
                                .to = to->data};
   if (req != TN_REQ_WRITE || axis.n == 0) return TN_OK;
   return self->scope->sum(self->scope, call, &zeros);
+}
+
+static int32_t enqueue_sum(const tn_frame *call, const tn_device_sum *what) {
+  const cudnn_instance *self = call->instance;
+  return self->scope->sum(self->scope, call, what);
+}
+
+static int64_t count_pixels(const tn_tensor *images) {
+  int64_t n = 1;
+  for (int32_t d = 2; d < images->ndim; ++d) n *= images->shape[d];
+  return n;
+}
+
+int32_t cudnn_start_from_bias(const tn_frame *call, const tn_tensor *images,
+                              const tn_tensor *bias, tn_req req) {
+  const int64_t filters = images->shape[1], n = count_pixels(images);
+  const tn_sum_axis axes[] = {
+      {images->shape[0], filters * n, 0}, {filters, n, 1}, {n, 1, 0}};
+  if (tn_tensor_size(images) == 0) return TN_OK;
+  return enqueue_sum(
+      call, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                             .flags = req == TN_REQ_ADD ? TN_SUM_ADD : 0,
+                             .dtype = images->dtype,
+                             .n_kept = 3,
+                             .axes = axes,
+                             .to = images->data,
+                             .from = bias->data});
+}
+
+int32_t cudnn_sum_bias(const tn_frame *call, const tn_tensor *images,
+                       const tn_tensor *bias, tn_req req) {
+  const int64_t filters = images->shape[1], n = count_pixels(images);
+  const tn_sum_axis axes[] = {
+      {filters, 1, n}, {images->shape[0], 0, filters * n}, {n, 0, 1}};
+  if (req == TN_REQ_NULL) return TN_OK;
+  if (tn_tensor_size(images) == 0) return cudnn_clear(call, bias, req);
+  return enqueue_sum(
+      call, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                             .flags = req == TN_REQ_ADD ? TN_SUM_ADD : 0,
+                             .dtype = images->dtype,
+                             .n_kept = 1,
+                             .n_summed = 2,
+                             .axes = axes,
+                             .to = bias->data,
+                             .from = images->data});
 }

@@ -167,6 +167,23 @@ ATTRIBUTE(DNN_NORM_DATA_DSCALE, OPERATION_NORM_BWD_DSCALE_DESC);
 ATTRIBUTE(DNN_NORM_DATA_DBIAS, OPERATION_NORM_BWD_DBIAS_DESC);
 ATTRIBUTE(DNN_NORM_DATA_DX, OPERATION_NORM_BWD_DXDESC);
 
+SAME(DNN_RNN_RELU, CUDNN_RNN_RELU);
+SAME(DNN_RNN_TANH, CUDNN_RNN_TANH);
+SAME(DNN_RNN_LSTM, CUDNN_LSTM);
+SAME(DNN_RNN_GRU, CUDNN_GRU);
+SAME(DNN_RNN_STANDARD, CUDNN_RNN_ALGO_STANDARD);
+SAME(DNN_RNN_TWO_BIASES, CUDNN_RNN_DOUBLE_BIAS);
+SAME(DNN_RNN_ONE_DIRECTION, CUDNN_UNIDIRECTIONAL);
+SAME(DNN_RNN_TWO_DIRECTIONS, CUDNN_BIDIRECTIONAL);
+SAME(DNN_RNN_LINEAR_INPUT, CUDNN_LINEAR_INPUT);
+SAME(DNN_RNN_STEPS_PACKED, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED);
+SAME(DNN_RNN_INFERENCE, CUDNN_FWD_MODE_INFERENCE);
+SAME(DNN_RNN_TRAINING, CUDNN_FWD_MODE_TRAINING);
+SAME(DNN_RNN_ADD_WEIGHTS, CUDNN_WGRAD_MODE_ADD);
+SAME(DNN_MATH_DEFAULT, CUDNN_DEFAULT_MATH);
+SAME(DNN_MATH_TENSOR_CORES, CUDNN_TENSOR_OP_MATH);
+SAME(DNN_MATH_FMA, CUDNN_FMA_MATH);
+
 /* Properties of a device came with 9.8; only tests use them. */
 #if CUDNN_VERSION >= 90800
 ATTRIBUTE(DNN_HEURISTICS_DEVICE, ENGINEHEUR_DEVICEPROP);
@@ -180,4 +197,13 @@ SAME(DNN_CHAR, CUDNN_TYPE_CHAR);
 #define NAMED(field, symbol, arguments) (void (*)(void))(symbol),
 typedef void (*function)(void);
 extern const function cuda_check_cudnn_functions[];
-const function cuda_check_cudnn_functions[] = {DNN_FUNCTIONS(NAMED)};
+const function cuda_check_cudnn_functions[] = {DNN_FUNCTIONS(NAMED)
+                                                   DNN_RNN_FUNCTIONS(NAMED)};
+
+/* The functions of recurrent layers have the types of theirs. In C an
+ * enumeration without negative numbers is unsigned. */
+#define TYPED(field, symbol, arguments)                                     \
+  _Static_assert(                                                           \
+      __builtin_types_compatible_p(__typeof__(symbol), unsigned arguments), \
+      #symbol);
+DNN_RNN_FUNCTIONS(TYPED)

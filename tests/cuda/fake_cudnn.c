@@ -22,24 +22,10 @@ size_t cudnnGetVersion(void);
 const char *cudnnGetErrorString(int status);
 void cudnnGetLastErrorString(char *to, size_t bytes);
 
-enum {
-  NOT_INITIALIZED = 1001,
-  BAD_PARAM = 2000,
-  MISALIGNED = 2003,
-  NOT_FINALIZED = 2004,
-  SHAPE_MISMATCH = 2008,
-  EXECUTION_FAILED = 5000
-};
 enum { MOST_BYTES = 8 * MOST_VALUES };
 enum { WORKSPACE = 4096 }; /* of all engines but the fallback */
 
 /* ------------------------------------------------------------- descriptors */
-
-struct cudnnContext {
-  int device;
-  cuda_stream stream;
-  int is_busy;
-};
 
 static struct {
   pthread_mutex_t lock;
@@ -147,6 +133,23 @@ int cudnnSetStream(dnn_handle handle, void *stream) {
   check_device(handle);
   handle->stream = stream;
   return DNN_OK;
+}
+
+void fake_count(int objects, int executed) {
+  (void)pthread_mutex_lock(&all.lock);
+  all.counts.descriptors += objects;
+  all.counts.executed += executed;
+  (void)pthread_mutex_unlock(&all.lock);
+}
+
+void fake_enter(dnn_handle handle) {
+  check_device(handle);
+  if (__atomic_exchange_n(&handle->is_busy, 1, __ATOMIC_ACQ_REL))
+    fake_violate(fake_cuda(), "two threads use one cuDNN handle");
+}
+
+void fake_leave(dnn_handle handle) {
+  __atomic_store_n(&handle->is_busy, 0, __ATOMIC_RELEASE);
 }
 
 fake_cudnn_counts fake_cudnn_counts_get(void) {
@@ -697,9 +700,7 @@ static int execute(dnn_handle handle, const descriptor *plan,
   if (p.is_norm) {
     status = norm_bind(&p.norm, pack);
     if (status != DNN_OK) return status;
-    (void)pthread_mutex_lock(&all.lock);
-    ++all.counts.executed;
-    (void)pthread_mutex_unlock(&all.lock);
+    fake_count(0, 1);
     return submit_norm(handle, &p.norm, workspace);
   }
   for (int i = 0; i < N_ARRAYS && status == DNN_OK; ++i)
@@ -720,10 +721,8 @@ int cudnnBackendExecute(dnn_handle handle, dnn_descriptor plan,
   const descriptor *how = final_of(plan, DNN_PLAN);
   const descriptor *what = final_of(pack, DNN_PACK);
   if (!how || !what) return refuse(NOT_FINALIZED, "it is not finalized");
-  check_device(handle);
-  if (__atomic_exchange_n(&handle->is_busy, 1, __ATOMIC_ACQ_REL))
-    fake_violate(fake_cuda(), "two threads use one cuDNN handle");
+  fake_enter(handle);
   const int status = execute(handle, how, what);
-  __atomic_store_n(&handle->is_busy, 0, __ATOMIC_RELEASE);
+  fake_leave(handle);
   return status;
 }

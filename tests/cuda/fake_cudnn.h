@@ -9,7 +9,9 @@
  * Environment variables: FAKE_CUDNN_VERSION is the result of cudnnGetVersion;
  * FAKE_CUDNN_NO_FUSION leaves only graphs of one operation with engines, and
  * FAKE_CUDNN_NO_ENGINES none; FAKE_CUDNN_SLOW is the number of an engine that
- * takes some milliseconds more.
+ * takes some milliseconds more; FAKE_CUDNN_FAILS is the name of a function of
+ * recurrent layers that fails; FAKE_CUDNN_ORDER puts each bias of these after
+ * its matrix.
  *
  * Engines are as on an H200, in small. The heuristics name, in this order, one
  * that multiplies f32 as TF32, one with results that differ from call to call,
@@ -24,7 +26,7 @@
 
 /* Counts of calls in this process. */
 typedef struct fake_cudnn_counts {
-  int64_t descriptors; /* that live */
+  int64_t descriptors; /* that live, of every kind */
   int64_t handles;
   int64_t plans;    /* made */
   int64_t executed; /* plans, and plain functions */

@@ -35,8 +35,7 @@ void fake_put(void *at, int type, int64_t i, double value) {
   if (type == DNN_BF16) ((uint16_t *)at)[i] = tn_kernel_f32_to_bf16(single);
 }
 
-/* A factor as TF32 has it: ten bits after the binary point. */
-static double to_tf32(double value) {
+double fake_to_tf32(double value) {
   const uint32_t bits = tn_kernel_f32_bits((float)value);
   return (double)tn_kernel_f32_from_bits((bits + 0xfffu + (bits >> 13 & 1)) &
                                          ~0x1fffu);
@@ -64,7 +63,7 @@ static double *load(fake *f, const conv_work *k, int array) {
   for (int64_t i = 0; i < n; ++i) {
     out[i] = fake_get(at, k->type, i);
     if (k->engine == ENGINE_TF32 && k->type == DNN_F32)
-      out[i] = to_tf32(out[i]);
+      out[i] = fake_to_tf32(out[i]);
   }
   return out;
 }

@@ -60,4 +60,7 @@ double fake_get(const void *at, int type, int64_t i);
 /* Rounds to nearest even. */
 void fake_put(void *at, int type, int64_t i, double value);
 
+/* A factor as TF32 has it: ten bits after the binary point. */
+double fake_to_tf32(double value);
+
 #endif /* TENON_TESTS_FAKE_CUDNN_CONV_H_ */

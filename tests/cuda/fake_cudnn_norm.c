@@ -8,8 +8,6 @@
 
 #include "fake_cudnn_parts.h"
 
-enum { BAD_PARAM = 2000, SHAPE_MISMATCH = 2008 };
-
 /* ------------------------------------------------------------------ reading */
 
 /* The role of an array in an operation. */

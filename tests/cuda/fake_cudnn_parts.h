@@ -39,7 +39,31 @@ typedef struct descriptor {
   int n_answers;
 } descriptor;
 
+struct cudnnContext {
+  int device;
+  void *stream;
+  int is_busy;
+};
+
+enum {
+  NOT_INITIALIZED = 1001,
+  BAD_PARAM = 2000,
+  MISALIGNED = 2003,
+  NOT_FINALIZED = 2004,
+  SHAPE_MISMATCH = 2008,
+  EXECUTION_FAILED = 5000
+};
+
 #pragma GCC visibility push(hidden)
+
+/* Counts objects that were created (1) or destroyed (-1), and executed calls.
+ */
+void fake_count(int objects, int executed);
+
+/* A call uses the handle: checks its device, and that no other thread has it
+ * before fake_leave. */
+void fake_enter(dnn_handle handle);
+void fake_leave(dnn_handle handle);
 
 /* Keeps why for cudnnGetLastErrorString, and returns the status. */
 int refuse(int status, const char *why);

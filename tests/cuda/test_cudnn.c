@@ -76,6 +76,32 @@ Test(cudnn, a_bias_is_added_before_where_no_engine_adds_it) {
   check_cases("cuda");
 }
 
+/* ------------------------------------------------------------ deconvolution
+ */
+
+static const windows_case deconv_cases[] = {
+#include "../plugins/deconv_cases.inc"
+};
+enum { N_DECONVS = sizeof deconv_cases / sizeof *deconv_cases };
+
+/* The case of which an odd number of elements is removed, with steps of 1. */
+static bool is_odd(const windows_case *c) {
+  return strstr(c->params, "target_shape=[5,3]") != NULL;
+}
+
+Test(cudnn, deconvolutions_and_their_gradients_are_those_of_torch) {
+  int n_taken = 0;
+  windows_place = "cuda";
+  open_all(1, 16);
+  for (size_t i = 0; i < N_DECONVS; ++i) {
+    if (is_odd(&deconv_cases[i])) continue;
+    check_types(&deconv_cases[i]);
+    ++n_taken;
+  }
+  cr_assert_eq(n_taken, (int)N_DECONVS - 1);
+  cr_assert_gt(fake_cudnn_counts_get().executed, 0);
+}
+
 /* ------------------------------------------------------------------ pooling
  */
 
@@ -95,25 +121,53 @@ static const windows_case pool_cases[] = {
 };
 enum { N_POOLS = sizeof pool_cases / sizeof *pool_cases };
 
+/* Calls the operator of a case in f32. */
+static tn_code call_case(const windows_case *c) {
+  tn_operator *op = host_operator(fixture, c->op);
+  tn_params *params = host_params(op, c->params);
+  tn_array *in[WINDOWS_IN] = {NULL}, *out = NULL;
+  for (size_t i = 0; i < c->n_in; ++i) {
+    const windows_operand *x = &c->in[i];
+    tn_array *host = host_many(fixture, TN_F32, x->ndim, x->dims, x->v);
+    OK(tn_array_to(host, fixture_place("cuda"), &in[i]));
+    tn_array_release(host);
+  }
+  const tn_code code =
+      tn_call(fixture, op, &(tn_inputs){c->n_in, in}, params, TN_OUT(&out));
+  for (size_t i = 0; i < c->n_in; ++i) tn_array_release(in[i]);
+  tn_array_release(out);
+  tn_params_release(params);
+  return code;
+}
+
 /* Whether out is computed; if not, the case is one of those that cuDNN has no
  * words for. */
 static bool is_taken(const windows_case *c) {
-  const windows_operand *x = &c->in[0];
-  tn_operator *op = host_operator(fixture, c->op);
-  tn_params *params = host_params(op, c->params);
-  tn_array *host = host_many(fixture, TN_F32, x->ndim, x->dims, x->v);
-  tn_array *in = NULL, *out = NULL;
-  OK(tn_array_to(host, fixture_place("cuda"), &in));
-  const tn_code code = tn_call(fixture, op, TN_IN(in), params, TN_OUT(&out));
+  const tn_code code = call_case(c);
   if (code != TN_OK) {
     FAILS(code, TN_UNSUPPORTED, "cudnn.pooling.cuda");
     cr_assert(strstr(c->params, "pool_type=sum") ||
                   strstr(c->params, "pooling_convention=full"),
               "%s: %s", c->params, tn_error_text());
   }
-  tn_array_release(host), tn_array_release(in), tn_array_release(out);
-  tn_params_release(params);
   return code == TN_OK;
+}
+
+Test(cudnn, a_deconvolution_that_leaves_a_window_out_is_refused) {
+  open_all(1, 16);
+  for (size_t i = 0; i < N_DECONVS; ++i)
+    if (is_odd(&deconv_cases[i]))
+      FAILS(call_case(&deconv_cases[i]), TN_UNSUPPORTED,
+            "target_shape wants one less at the end of dimension 2");
+}
+
+Test(cudnn, such_a_deconvolution_is_computed_by_the_companion_of_nn) {
+  windows_place = "cuda";
+  open_all(1, 16);
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
+  for (size_t i = 0; i < N_DECONVS; ++i)
+    if (is_odd(&deconv_cases[i]))
+      windows_check(fixture, &deconv_cases[i], TN_F32, 1e-5);
 }
 
 /* A gradient of the largest is refused, so that only out is compared. */
@@ -242,10 +296,10 @@ Test(cudnn, calls_that_are_alike_share_a_plan) {
 static const char kernel_id[] = "cudnn.convolution.cuda";
 
 /* The result of a window of one element: x times 1. */
-static double times_one(const char *place, double x) {
+static double times_one_by(const char *name, const char *place, double x) {
   const char params[] = "kernel=[1] num_filter=1 no_bias=true";
   const int64_t dims[] = {1, 1, 1};
-  tn_operator *op = host_operator(fixture, "nn.convolution");
+  tn_operator *op = host_operator(fixture, name);
   tn_params *p = host_params(op, params);
   tn_array *host = host_many(fixture, TN_F32, 3, dims, &x), *out = NULL;
   tn_array *in[2] = {NULL, ones(place, TN_F32, 3, dims)};
@@ -258,6 +312,10 @@ static double times_one(const char *place, double x) {
   return y;
 }
 
+static double times_one(const char *place, double x) {
+  return times_one_by("nn.convolution", place, x);
+}
+
 /* TF32 has ten bits after the binary point. */
 Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
   const double x = 1 + 0x1p-12;
@@ -268,6 +326,16 @@ Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
   cr_assert_eq(times_one("cuda", x), 1);
   OK(tn_operator_tune(op, kernel_id, NULL));
   cr_assert_eq(times_one("cuda", x), x);
+}
+
+Test(cudnn, deconvolutions_round_factors_only_if_that_is_allowed) {
+  const double x = 1 + 0x1p-12;
+  open_all(1, 3);
+  tn_operator *op = host_operator(fixture, "nn.deconvolution");
+  OK(tn_operator_tune(op, "cudnn.deconvolution.cuda", "deterministic=true"));
+  cr_assert_eq(times_one_by("nn.deconvolution", "cuda", x), x);
+  OK(tn_operator_tune(op, "cudnn.deconvolution.cuda", "fast=true"));
+  cr_assert_eq(times_one_by("nn.deconvolution", "cuda", x), 1);
 }
 
 /* The gradient of the weight of a small convolution. */
@@ -577,6 +645,41 @@ Test(cudnn, nothing_to_multiply_leaves_zeros_or_the_bias) {
   check_empty(TN_F16);
   check_empty(TN_F32);
   check_empty(TN_F64);
+  cr_assert_eq(fake_cudnn_counts_get().plans, 0);
+}
+
+static void check_empty_deconvolution(tn_dtype dtype) {
+  static const double bias[] = {0.5, -2};
+  static const double out[] = {0.5, 0.5, 0.5, -2, -2, -2};
+  static const double head[] = {1, 2, 3, 4, 5, 6}, to_bias[] = {6, 15};
+  const windows_case no_channels = {
+      "nn.deconvolution",
+      "kernel=[3] num_filter=2 no_bias=false",
+      3,
+      {{3, {1, 0, 1}, NULL}, {3, {0, 2, 3}, NULL}, {1, {2}, bias}},
+      {3, {1, 2, 3}, out},
+      {3, {1, 2, 3}, head},
+      3,
+      {{3, {1, 0, 1}, NULL}, {3, {0, 2, 3}, NULL}, {1, {2}, to_bias}}};
+  static const double weight[] = {1, 2, 3}, zeros[] = {0, 0, 0};
+  const windows_case no_images = {
+      "nn.deconvolution",
+      "kernel=[3] num_filter=1",
+      2,
+      {{3, {0, 1, 4}, NULL}, {3, {1, 1, 3}, weight}},
+      {3, {0, 1, 6}, NULL},
+      {3, {0, 1, 6}, NULL},
+      2,
+      {{3, {0, 1, 4}, NULL}, {3, {1, 1, 3}, zeros}}};
+  windows_check(fixture, &no_channels, dtype, 0);
+  windows_check(fixture, &no_images, dtype, 0);
+}
+
+Test(cudnn, an_empty_deconvolution_leaves_zeros_or_the_bias) {
+  windows_place = "cuda";
+  open_all(1, 11);
+  check_empty_deconvolution(TN_F32);
+  check_empty_deconvolution(TN_F64);
   cr_assert_eq(fake_cudnn_counts_get().plans, 0);
 }
 

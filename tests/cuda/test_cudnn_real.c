@@ -2,7 +2,8 @@
  * The graphs of plugins/cudnn before the cuDNN of this machine, without a GPU:
  * since 9.8 it makes plans for a device of which only the properties are known,
  * here an H200. So the engines of the heuristics are finalized as plans, by the
- * plugin's code; only execution is not tested. Without such a cuDNN the tests
+ * plugin's code; only execution is not tested. Recurrent layers are described,
+ * and no more: they have no plans without a GPU. Without such a cuDNN the tests
  * are skipped with a message.
  */
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #include "kit.h"
 #include "real_device.h"
+#include "rnn.h"
 
 static const struct shape {
   const char *name;
@@ -75,6 +77,14 @@ static const struct shape {
       .out = {2, 4, 6, 6, 6},
       .stride = {1, 1, 1},
       .dilate = {2, 2, 2}}},
+    {"steps that leave a row, as a deconvolution with adj",
+     {.rank = 2,
+      .data = {2, 4, 10, 10},
+      .weight = {8, 4, 3, 3},
+      .out = {2, 8, 5, 5},
+      .stride = {2, 2},
+      .dilate = {1, 1},
+      .pad = {1, 1}}},
     {"groups of one channel",
      {.rank = 2,
       .data = {8, 32, 28, 28},
@@ -318,8 +328,34 @@ static int check_cores(void) {
   return failed;
 }
 
+/* -------------------------------------------------------- recurrent layers */
+
+/* Whether cuDNN takes the descriptors of all four kinds of cells in a type. The
+ * rest of a plan needs a handle, and so a GPU. */
+static int check_layers(const struct type *t) {
+  int failed = 0;
+  for (int i = 0; i < 16; ++i) {
+    const cudnn_rnn_sizes sizes = {.kind = (unsigned)i % 4,
+                                   .is_fast = i / 4 % 2,
+                                   .dtype = t->dtype,
+                                   .steps = 7,
+                                   .batch = 3,
+                                   .inputs = 5,
+                                   .units = 6,
+                                   .layers = 2,
+                                   .directions = 1 + i / 8};
+    cudnn_rnn_plan plan = {.dropout = NULL};
+    failed += cudnn_rnn_describe(&library, &sizes, &plan) != DNN_OK;
+    cudnn_rnn_plan_unmake(&library, &plan);
+  }
+  printf("%sok %d - recurrent layers in %s are described\n",
+         failed ? "not " : "", ++n_told, t->name);
+  return failed != 0;
+}
+
 static int check_all(void) {
   int failed = check_passing() + check_cores();
+  for (int t = 0; t < N_TYPES; ++t) failed += check_layers(&types[t]);
   for (int s = 0; s < N_SHAPES; ++s)
     failed += check_types(&shapes[s], kinds, N_KINDS);
   for (int s = 0; s < N_POOLS; ++s)

@@ -6,27 +6,7 @@
 #include <stdlib.h>
 
 #include "cases.h"
-
-enum { MOST = 96 };
-
-typedef struct values {
-  host_shape shape;
-  double v[MOST];
-} values;
-
-typedef struct rnn_case {
-  const char *params;
-  size_t n_in;
-  size_t n_out; /* the third output is empty unless the mode is lstm */
-  values in[4];
-  values out[3];
-  values heads[3];
-  values grads[4];
-} rnn_case;
-
-static const rnn_case rnn_cases[] = {
-#include "rnn_cases.inc"
-};
+#include "rnn_check.h"
 
 static tn_runtime *rt;
 
@@ -40,60 +20,12 @@ static void close_all(void) {
 
 TestSuite(rnn, .init = open_all, .fini = close_all);
 
-static tn_array *array_of(tn_dtype dtype, const values *x) {
-  return host_many(rt, dtype, x->shape.ndim, x->shape.dims, x->v);
-}
-
-static void expect_near(tn_array *array, const double *want, double tolerance,
-                        const char *name) {
-  double *got = cases_values(array);
-  for (int64_t i = 0; i < tn_array_size(array); ++i)
-    cr_assert(fabs(got[i] - want[i]) <= tolerance * fmax(1, fabs(want[i])),
-              "%s, element %lld: %.17g, not %.17g", name, (long long)i, got[i],
-              want[i]);
-  free(got);
-}
-
-static void check_case(const rnn_case *c, tn_dtype dtype, double tolerance) {
-  tn_operator *op = host_operator(rt, "nn.rnn");
-  tn_params *params = host_params(op, c->params);
-  tn_array *in[4] = {NULL}, *out[3] = {NULL}, *heads[3] = {NULL};
-  tn_array *grads[4] = {NULL};
-  tn_tape *tape = NULL;
-  OK(tn_tape_create(rt, &tape));
-  for (size_t i = 0; i < c->n_in; ++i) {
-    in[i] = array_of(dtype, &c->in[i]);
-    OK(tn_tape_watch(tape, in[i]));
-  }
-  OK(tn_tape_call(tape, op, &(tn_inputs){c->n_in, in}, params,
-                  &(tn_outputs){3, out, NULL}));
-  for (size_t i = 0; i < c->n_out; ++i) {
-    expect_near(out[i], c->out[i].v, tolerance, c->params);
-    heads[i] = array_of(dtype, &c->heads[i]);
-  }
-  OK(tn_tape_gradient(tape,
-                      &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
-                                       .heads = {c->n_out, out},
-                                       .head_gradients = {c->n_out, heads},
-                                       .of = {c->n_in, in},
-                                       .gradients = {c->n_in, grads, NULL}}));
-  for (size_t i = 0; i < c->n_in; ++i)
-    expect_near(grads[i], c->grads[i].v, tolerance, c->params);
-  for (size_t i = 0; i < 4; ++i)
-    tn_array_release(in[i]), tn_array_release(grads[i]);
-  for (size_t i = 0; i < 3; ++i)
-    tn_array_release(out[i]), tn_array_release(heads[i]);
-  tn_tape_release(tape);
-  tn_params_release(params);
-}
-
 Test(rnn, values_and_gradients_are_those_of_torch) {
-  for (size_t i = 0; i < sizeof rnn_cases / sizeof *rnn_cases; ++i) {
-    check_case(&rnn_cases[i], TN_F64, 1e-12);
-    check_case(&rnn_cases[i], TN_F32, 4e-6);
-    check_case(&rnn_cases[i], TN_F16, 1e-2);
-    check_case(&rnn_cases[i], TN_BF16, 8e-2);
-  }
+  const tn_place cpu = {TN_DEVICE_CPU, 0};
+  rnn_check(rt, cpu, TN_F64, 1e-12);
+  rnn_check(rt, cpu, TN_F32, 4e-6);
+  rnn_check(rt, cpu, TN_F16, 1e-2);
+  rnn_check(rt, cpu, TN_BF16, 8e-2);
 }
 
 /* ------------------------------------------------------------------- sizes */
@@ -198,8 +130,8 @@ static void check_values(const problem *p) {
                   own[u]);
       }
     }
-  expect_near(c.out[1], h, 1e-5, "state_out");
-  if (cell) expect_near(c.out[2], cell, 1e-5, "cell_out");
+  rnn_expect(c.out[1], h, 1e-5, "state_out");
+  if (cell) rnn_expect(c.out[2], cell, 1e-5, "cell_out");
   free(x), free(parameters), free(h), free(cell), free(got);
   cases_release(&c);
 }
@@ -323,7 +255,7 @@ Test(rnn, nothing_is_dropped_outside_of_training) {
   cases_forward(rt, &plain);
   cases_forward(rt, &never);
   double *want = cases_values(plain.out[0]);
-  expect_near(never.out[0], want, 0, "out");
+  rnn_expect(never.out[0], want, 0, "out");
   free(want);
   cases_release(&plain), cases_release(&never);
 }
@@ -336,7 +268,7 @@ static void check_empty(const problem *p) {
   cases_forward(rt, &c);
   cases_backward(rt, &c);
   double *want = cases_values(c.in[2]);
-  expect_near(c.out[1], want, 0, "state_out");
+  rnn_expect(c.out[1], want, 0, "state_out");
   free(want);
   double *grad = cases_values(c.grads[1]);
   for (int64_t i = 0; i < tn_array_size(c.grads[1]); ++i)
