@@ -51,10 +51,10 @@ static int32_t count_taps(const nn_sample_rule *rule) {
  * them. */
 static void fill_block(const nn_sample *s, const void *grid, int64_t image,
                        int64_t point, nn_sample_block *block) {
-  const int64_t n = nn_min(BLOCK, s->points - point);
   nn_sample_line lines[NN_SAMPLE_RANK];
+  block->n = nn_min(BLOCK, s->points - point);
   block->taps = count_taps(&s->rule);
-  for (int64_t p = 0; p < n; ++p) {
+  for (int64_t p = 0; p < block->n; ++p) {
     find_lines(s, grid, image, point + p, lines);
     const nn_sample_taps taps = nn_sample_join_lines(&s->rule, lines, -1);
     nn_sample_set_position(block, s->mode.compute, p, &taps);
@@ -79,13 +79,12 @@ static int32_t gather_slice(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     const int64_t image = i / count_blocks(s);
     const int64_t point = i % count_blocks(s) * BLOCK;
-    const int64_t n = nn_min(BLOCK, s->points - point);
     fill_block(s, w->arrays->grid, image, point, &block);
     for (int64_t c = 0; c < s->channels; ++c) {
       const int64_t plane = image * s->channels + c;
       nn_sample_gather_block(
           &s->mode, &block, locate_element(s, w->arrays->data, plane * s->size),
-          locate_element(s, w->to, plane * s->points + point), n, w->add);
+          locate_element(s, w->to, plane * s->points + point), w->add);
     }
   }
   return TN_OK;
@@ -107,13 +106,12 @@ int32_t nn_sample_run_forward(const nn_sample *sample,
 static void scatter_block(const sample_work *w, const nn_sample_block *block,
                           int64_t image, int64_t point, nn_range channels) {
   const nn_sample *s = w->sample;
-  const int64_t n = nn_min(BLOCK, s->points - point);
   for (int64_t c = channels.begin; c < channels.end; ++c) {
     const int64_t plane = image * s->channels + c;
     const char *h =
         locate_element(s, w->arrays->out, plane * s->points + point);
     char *x = locate_element(s, w->to, plane * s->size);
-    nn_sample_scatter_block(&s->mode, block, h, x, n);
+    nn_sample_scatter_block(&s->mode, block, h, x);
   }
 }
 

@@ -52,35 +52,34 @@ GATHER(gather_f64, double)
 
 void nn_sample_gather_block(const tn_kernel_mode *mode,
                             const nn_sample_block *block, const void *image,
-                            void *to, int64_t n, int add) {
+                            void *to, int add) {
   static const nn_loops loops = NN_LOOPS(gather);
-  nn_run_loop(
-      mode, &loops,
-      &(tn_kernel_block){.n = n, .out = to, .in = {image, add ? to : NULL}},
-      block);
+  nn_run_loop(mode, &loops,
+              &(tn_kernel_block){
+                  .n = block->n, .out = to, .in = {image, add ? to : NULL}},
+              block);
 }
 
-#define SCATTER(name, type)                                              \
-  /* Adds n elements to those of an image. */                            \
-  static void name(const nn_sample_block *block, const type *h, type *x, \
-                   int64_t n) {                                          \
-    const type *weight = (const type *)(const void *)block->weight;      \
-    for (int64_t p = 0; p < n; ++p)                                      \
-      for (int32_t t = 0; t < block->taps; ++t) {                        \
-        const type w = weight[t * BLOCK + p];                            \
-        if (w < 0 || w > 0) x[block->at[t * BLOCK + p]] += w * h[p];     \
-      }                                                                  \
+#define SCATTER(name, type)                                                \
+  /* Adds elements to those of an image. */                                \
+  static void name(const nn_sample_block *block, const type *h, type *x) { \
+    const type *weight = (const type *)(const void *)block->weight;        \
+    for (int64_t p = 0; p < block->n; ++p)                                 \
+      for (int32_t t = 0; t < block->taps; ++t) {                          \
+        const type w = weight[t * BLOCK + p];                              \
+        if (w < 0 || w > 0) x[block->at[t * BLOCK + p]] += w * h[p];       \
+      }                                                                    \
   }
 SCATTER(scatter_f32, float)
 SCATTER(scatter_f64, double)
 
 void nn_sample_scatter_block(const tn_kernel_mode *mode,
                              const nn_sample_block *block, const void *from,
-                             void *image, int64_t n) {
+                             void *image) {
   if (mode->compute == TN_F32)
-    scatter_f32(block, from, image, n);
+    scatter_f32(block, from, image);
   else
-    scatter_f64(block, from, image, n);
+    scatter_f64(block, from, image);
 }
 
 /* Adds the products of elements and taps: params is the block. */
@@ -100,10 +99,10 @@ MULTIPLY(multiply_f64, double)
 
 void nn_sample_multiply_block(const tn_kernel_mode *mode,
                               const nn_sample_block *block, const void *image,
-                              const void *from, double *products, int64_t n) {
+                              const void *from, double *products) {
   static const nn_loops loops = NN_LOOPS(multiply);
-  nn_run_loop(
-      mode, &loops,
-      &(tn_kernel_block){.n = n, .out = (void *)products, .in = {image, from}},
-      block);
+  nn_run_loop(mode, &loops,
+              &(tn_kernel_block){
+                  .n = block->n, .out = (void *)products, .in = {image, from}},
+              block);
 }
