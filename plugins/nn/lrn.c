@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "axis.h"
+#include "second.h"
 #include "workspaces.h"
 
 enum { CHUNK = NN_CHUNK };
@@ -129,4 +130,17 @@ int32_t nn_lrn_backward(const tn_frame *call) {
   const int32_t code = run_pieces(call, backward_slice, &w);
   if (code == TN_OK) nn_store_wide_output(&wide, to, w.to);
   return code;
+}
+
+/* ----------------------------------------------------- gradient as operator */
+
+/* Sets *bytes to the size of the workspace. */
+int32_t nn_lrn_grad_bytes(const tn_frame *call, uint64_t *bytes) {
+  const tn_frame own = nn_make_backward_call(call);
+  return nn_lrn_bytes(&own, bytes);
+}
+
+int32_t nn_lrn_grad(const tn_frame *call) {
+  const tn_frame own = nn_make_backward_call(call);
+  return nn_lrn_backward(&own);
 }

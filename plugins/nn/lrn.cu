@@ -4,6 +4,7 @@
  */
 #include "lrn_view.h"
 #include "nn.cuh"
+#include "second.h"
 
 /* Indices of the arrays that CUDA kernels get. BASE is tmp_norm. */
 enum { TO, DATA, BASE, HEAD, N_ARRAYS };
@@ -133,4 +134,9 @@ int32_t nn_lrn_cuda_backward(const tn_frame *call) {
                                 v.n, stream, a, v);
     });
   });
+}
+
+int32_t nn_lrn_grad_cuda(const tn_frame *call) {
+  const tn_frame own = nn_make_backward_call(call);
+  return nn_lrn_cuda_backward(&own);
 }
