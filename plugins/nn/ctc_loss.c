@@ -104,6 +104,7 @@ int32_t nn_ctc_loss_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if (call->flags & TN_CALL_BACKWARD) return TN_OK;
   const ctc_work w = make_work(call);
+  if (w.batch == 0) return TN_OK;
   *bytes = count_own_bytes(&w) + w.rooms.n * w.rooms.bytes +
            2 * nn_count_wide_bytes(&call->in[NN_CTC_LOSS_IN_DATA]);
   return TN_OK;

@@ -15,9 +15,8 @@ typedef struct piece {
   int64_t group; /* of offsets */
   int64_t tap;
   nn_range channels;
-  int64_t window;
-  int64_t n;
-  nn_sample_block block;
+  int64_t window;        /* the first one */
+  nn_sample_block block; /* with the number of windows */
 } piece;
 
 /* Returns the address of element i. */
@@ -56,16 +55,16 @@ static int64_t find_offset(const piece *p) {
 static void find_lines(const piece *p, int64_t i, nn_sample_line *lines) {
   const nn_deformable_view *v = &p->d->view;
   const int64_t at = find_offset(p) + i;
-  nn_deformable_find_lines(
-      v, p->tap, p->window + i, read_element(p->d, p->d->offset, at),
-      read_element(p->d, p->d->offset, at + v->windows), lines);
+  const double offset[] = {read_element(p->d, p->d->offset, at),
+                           read_element(p->d, p->d->offset, at + v->windows)};
+  nn_deformable_find_lines(v, p->tap, p->window + i, offset, lines);
 }
 
 /* Computes the taps of a piece. */
 static void fill_piece(piece *p) {
   nn_sample_line lines[NN_SAMPLE_RANK];
   p->block.taps = NN_DEFORMABLE_TAPS;
-  for (int64_t i = 0; i < p->n; ++i) {
+  for (int64_t i = 0; i < p->block.n; ++i) {
     find_lines(p, i, lines);
     const nn_sample_taps taps =
         nn_sample_join_lines(&p->d->view.rule, lines, -1);
@@ -87,9 +86,9 @@ static void visit_pieces(const nn_deformable *d,
     p.group = c / each;
     p.channels = (nn_range){c, nn_min((p.group + 1) * each, end)};
     for (p.tap = 0; p.tap < d->view.taps; ++p.tap)
-      for (int64_t i = 0; i < panel->n; i += p.n) {
+      for (int64_t i = 0; i < panel->n; i += p.block.n) {
         p.window = panel->window + i;
-        p.n = nn_min(NN_SAMPLE_BLOCK, panel->n - i);
+        p.block.n = nn_min(NN_SAMPLE_BLOCK, panel->n - i);
         fill_piece(&p);
         run(&p, arg);
       }
@@ -118,11 +117,11 @@ static void multiply_mask(const piece *p, char *row) {
   if (d->conv.dtype == TN_F32) {
     const float *m = (const float *)(const void *)d->mask + find_mask(p);
     float *to = (float *)(void *)row;
-    for (int64_t i = 0; i < p->n; ++i) to[i] *= m[i];
+    for (int64_t i = 0; i < p->block.n; ++i) to[i] *= m[i];
   } else {
     const double *m = (const double *)(const void *)d->mask + find_mask(p);
     double *to = (double *)(void *)row;
-    for (int64_t i = 0; i < p->n; ++i) to[i] *= m[i];
+    for (int64_t i = 0; i < p->block.n; ++i) to[i] *= m[i];
   }
 }
 
@@ -133,7 +132,7 @@ static void read_piece(const piece *p, const void *arg) {
   for (int64_t c = p->channels.begin; c < p->channels.end; ++c) {
     char *row = locate_row(p, c);
     nn_sample_gather_block(&mode, &p->block, locate_image(p, p->d->data, c),
-                           row, p->n, 0);
+                           row, 0);
     multiply_mask(p, row);
   }
 }
@@ -149,10 +148,9 @@ static void add_piece(const piece *p, const void *images) {
   for (int64_t c = p->channels.begin; c < p->channels.end; ++c) {
     char *row = locate_row(p, c);
     multiply_mask(p, row);
-    const nn_sample_planes planes = {.n = 1,
-                                     .from = row,
-                                     .images = locate_image(p, images, c)};
-    nn_sample_scatter_block(&mode, &p->block, &planes, p->n);
+    const nn_sample_planes planes = {
+        .n = 1, .from = row, .images = locate_image(p, images, c)};
+    nn_sample_scatter_block(&mode, &p->block, &planes);
   }
 }
 
@@ -196,8 +194,8 @@ static void write_slopes(const piece *p, const void *arg) {
   nn_sample_line lines[NN_SAMPLE_RANK];
   for (int64_t c = p->channels.begin; c < p->channels.end; ++c)
     nn_sample_multiply_block(&mode, &p->block, locate_image(p, d->data, c),
-                             locate_row(p, c), products, p->n);
-  for (int64_t i = 0; i < p->n; ++i) {
+                             locate_row(p, c), products);
+  for (int64_t i = 0; i < p->block.n; ++i) {
     const double factor =
         d->mask ? read_element(d, d->mask, find_mask(p) + i) : 1;
     find_lines(p, i, lines);

@@ -9,6 +9,7 @@
 #include "deformable_view.h"
 #include "plane_sums.cuh"
 #include "tenon/kernel/scatter.cuh"
+#include "window.h"
 
 /* Indices of the arrays that CUDA kernels get; TO and MASK_TO are written. KEYS
  * has a key for each tap of the windows of some images: its element, counted
@@ -72,9 +73,10 @@ __device__ __forceinline__ void nn_deformable_read_lines(
     const nn_deformable_element &e, nn_sample_line *lines) {
   const int64_t at =
       2 * nn_deformable_find_plane(&v, e.image, e.group, e.tap) + e.window;
-  nn_deformable_find_lines(
-      &v, e.tap, e.window, (double)tn_cuda_read<C>(a.at[OFFSET], at),
-      (double)tn_cuda_read<C>(a.at[OFFSET], at + v.windows), lines);
+  const double offset[] = {
+      (double)tn_cuda_read<C>(a.at[OFFSET], at),
+      (double)tn_cuda_read<C>(a.at[OFFSET], at + v.windows)};
+  nn_deformable_find_lines(&v, e.tap, e.window, offset, lines);
 }
 
 /* Returns the taps of an element of a window. */
@@ -144,23 +146,29 @@ __device__ __forceinline__ nn_deformable_filters nn_deformable_find_filters(
   return f;
 }
 
-/* Adds the products of the channels [begin, end), which are in one group of
- * offsets, for one element of a window. */
+/* The sums of some filters. */
+template <class C>
+struct nn_deformable_sums {
+  nn_deformable_filters of;
+  C sum[NN_DEFORMABLE_FILTERS];
+};
+
+/* Adds the products of channels, which are in one group of offsets, for one
+ * element of a window. */
 template <class C>
 __device__ __forceinline__ void nn_deformable_add_channels(
     const nn_deformable_arrays &a, const nn_deformable_view &v,
-    const nn_deformable_element &e, const nn_deformable_filters &f,
-    int64_t begin, int64_t end, C *sum) {
+    const nn_deformable_element &e, const nn_range &channels,
+    nn_deformable_sums<C> *to) {
   const nn_sample_taps taps = nn_deformable_find_taps<C>(a, v, e);
   const C factor = nn_deformable_read_mask<C>(a, v, e);
-  for (int64_t c = begin; c < end; ++c) {
+  for (int64_t c = channels.begin; c < channels.end; ++c) {
     const C sample =
         factor * nn_deformable_sample<C>(a, v, taps, e.image * v.channels + c);
-    for (int k = 0; k < f.n; ++k)
-      sum[k] +=
-          sample *
-          tn_cuda_read<C>(a.at[WEIGHT],
-                          nn_deformable_find_weight(v, f.first + k, c) + e.tap);
+    for (int k = 0; k < to->of.n; ++k) {
+      const int64_t at = nn_deformable_find_weight(v, to->of.first + k, c);
+      to->sum[k] += sample * tn_cuda_read<C>(a.at[WEIGHT], at + e.tap);
+    }
   }
 }
 
@@ -174,28 +182,27 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   const int64_t each = v.channels / v.offset_groups;
   for (int64_t i = nn_first_index(); i < n; i += nn_index_step()) {
     const int64_t group = i / v.windows / pieces % v.groups;
-    const nn_deformable_filters f =
-        nn_deformable_find_filters(v, group, i / v.windows % pieces);
     const int64_t last = (group + 1) * channels;
     nn_deformable_element e;
-    C sum[NN_DEFORMABLE_FILTERS] = {};
+    nn_deformable_sums<C> to = {};
+    to.of = nn_deformable_find_filters(v, group, i / v.windows % pieces);
     e.window = i % v.windows;
     e.image = i / v.windows / pieces / v.groups;
     for (int64_t c = group * channels; v.size > 0 && c < last;
          c = (e.group + 1) * each) {
       e.group = c / each;
       const int64_t end = (e.group + 1) * each;
+      const nn_range range = {c, end < last ? end : last};
       for (e.tap = 0; e.tap < v.taps; ++e.tap)
-        nn_deformable_add_channels<C>(a, v, e, f, c, end < last ? end : last,
-                                      sum);
+        nn_deformable_add_channels<C>(a, v, e, range, &to);
     }
-    for (int k = 0; k < f.n; ++k) {
-      const int64_t filter = f.first + k;
+    for (int k = 0; k < to.of.n; ++k) {
+      const int64_t filter = to.of.first + k;
       if (a.at[BIAS].data != NULL)
-        sum[k] += tn_cuda_read<C>(a.at[BIAS], filter);
+        to.sum[k] += tn_cuda_read<C>(a.at[BIAS], filter);
       tn_cuda_write(a.at[TO],
                     (e.image * v.filters + filter) * v.windows + e.window,
-                    sum[k]);
+                    to.sum[k]);
     }
   }
 }

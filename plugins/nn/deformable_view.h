@@ -97,17 +97,17 @@ TN_MATH_FN int64_t nn_deformable_find_plane(const nn_deformable_view *v,
 }
 
 /* Sets the elements along both dimensions for tap t of a window, moved by an
- * offset down and across. [any] */
+ * offset: a distance down and one across. [any] */
 TN_MATH_FN void nn_deformable_find_lines(const nn_deformable_view *v, int64_t t,
-                                         int64_t window, double down,
-                                         double across, nn_sample_line *lines) {
+                                         int64_t window, const double *offset,
+                                         nn_sample_line *lines) {
   const int64_t row = window / v->across, column = window % v->across;
   const int64_t y = row * v->stride[0] + t / v->kernel[1] * v->dilate[0];
   const int64_t x = column * v->stride[1] + t % v->kernel[1] * v->dilate[1];
-  nn_sample_set_line(&v->rule, v->rule.size[1], (double)(y - v->pad[0]) + down,
-                     1, &lines[1]);
+  nn_sample_set_line(&v->rule, v->rule.size[1],
+                     (double)(y - v->pad[0]) + offset[0], 1, &lines[1]);
   nn_sample_set_line(&v->rule, v->rule.size[2],
-                     (double)(x - v->pad[1]) + across, 1, &lines[2]);
+                     (double)(x - v->pad[1]) + offset[1], 1, &lines[2]);
 }
 
 #endif /* NN_DEFORMABLE_VIEW_H_ */

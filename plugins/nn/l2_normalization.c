@@ -132,6 +132,8 @@ static int32_t run_lines(const tn_frame *call, l2_work *w) {
 int32_t nn_l2_normalization_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const l2_work w = make_work(call, &call->in[0]);
+  *bytes = 0;
+  if (tn_tensor_size(&call->in[0]) == 0) return TN_OK;
   *bytes = nn_round_up_bytes(count_lines(&w) * w.bytes) +
            (back ? 3 : 2) * nn_count_wide_bytes(&call->in[0]);
   return TN_OK;

@@ -12,7 +12,7 @@
 #include "pool_windows.h"
 
 int32_t nn_lp_pooling_infer(const tn_frame *call) {
-  nn_lp_pooling_call own;
+  nn_pool_call own;
   nn_lp_pooling_make_call(call, &own);
   return nn_pooling_infer(&own.frame);
 }
@@ -97,7 +97,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
 
 /* Runs a pass over all images. */
 static int32_t run_images(const tn_frame *call, lp_work *w) {
-  nn_lp_pooling_call own;
+  nn_pool_call own;
   nn_lp_pooling_make_call(call, &own);
   const int64_t taps = nn_window_multiply_lengths(w->pool.window.kernel);
   const int64_t n = nn_pool_count_images(&own.frame);

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 /* Returns the geometry of a call, for its CUDA kernels. */
 static nn_lp_pooling_extent nn_lp_pooling_make_extent(const tn_frame *call) {
-  nn_lp_pooling_call own;
+  nn_pool_call own;
   nn_lp_pooling_extent v = {};
   nn_lp_pooling_make_call(call, &own);
   v.windows = nn_window_make_view(nn_pool_make(&own.frame).window);

@@ -8,32 +8,20 @@
 #include "lp_pooling.gen.h"
 #include "pool_geometry.h"
 
-/* A call of nn.pooling, with its parameters. */
-typedef struct nn_lp_pooling_call {
-  tn_frame frame;
-  nn_pooling_params params;
-} nn_lp_pooling_call;
-
 /* Makes the call of nn.pooling that adds the elements of the windows of `call`.
  * [any] */
 static inline void nn_lp_pooling_make_call(const tn_frame *call,
-                                           nn_lp_pooling_call *own) {
+                                           nn_pool_call *own) {
   const nn_lp_pooling_params *p = nn_lp_pooling_params_of(call);
-  memset(&own->params, 0, sizeof own->params);
-  own->params.kernel = p->kernel;
-  own->params.pool_type = NN_POOLING_POOL_TYPE_SUM;
+  const nn_window_lists lists = {&p->kernel, &p->stride, &p->dilate, &p->pad};
+  nn_pool_make_call(call, &lists, NN_POOLING_POOL_TYPE_SUM,
+                    p->pooling_convention, own);
   own->params.global_pool = p->global_pool;
-  own->params.pooling_convention = p->pooling_convention;
-  own->params.stride = p->stride;
-  own->params.pad = p->pad;
-  own->params.dilate = p->dilate;
-  own->frame = *call;
-  own->frame.params = &own->params;
 }
 
 /* Returns the windows of a call. [any] */
 static inline nn_pool nn_lp_pooling_make_pool(const tn_frame *call) {
-  nn_lp_pooling_call own;
+  nn_pool_call own;
   nn_lp_pooling_make_call(call, &own);
   return nn_pool_make(&own.frame);
 }

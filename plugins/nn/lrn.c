@@ -3,21 +3,19 @@
  * channel of one image, and is the unit of work. Sums over the window are
  * computed anew for each channel, because a running sum would lose digits.
  */
-#include "lrn.gen.h"
+#include "lrn_view.h"
+
+#include <string.h>
 
 #include "axis.h"
+#include "second.h"
 #include "workspaces.h"
 
 enum { CHUNK = NN_CHUNK };
 
 /* Arguments of the loops. */
 typedef struct lrn_args {
-  int64_t channels;
-  int64_t inner; /* distance of channels */
-  int64_t half;  /* channels of the window on each side of the middle */
-  double share;  /* alpha/nsize */
-  double beta;
-  double knorm;
+  nn_lrn_rule rule;
   void *ring; /* backward: 2*(2*half + 1)*CHUNK numbers */
 } lrn_args;
 
@@ -37,21 +35,14 @@ typedef struct lrn_work {
 
 /* Creates the state of a call; `like` has the shape of data. */
 static lrn_work make_work(const tn_frame *call, const tn_tensor *like) {
-  const nn_lrn_params *p = nn_lrn_params_of(call);
-  const int64_t half = p->nsize / 2;
   lrn_work w = {.e = nn_axis_find_shape(like, 1, 1)};
-  w.args = (lrn_args){.channels = w.e.length,
-                      .inner = w.e.inner,
-                      .half = half < w.e.length ? half : w.e.length,
-                      .share = p->alpha / (double)p->nsize,
-                      .beta = p->beta,
-                      .knorm = p->knorm};
+  w.args.rule = nn_lrn_make_rule(call, like);
   w.mode =
       (tn_kernel_mode){tn_kernel_compute(like->dtype), tn_kernel_level(call)};
   w.bytes = tn_dtype_bytes(w.mode.compute);
   if (nn_axis_count_elements(&w.e) > 0) w.pieces = nn_count_column_pieces(&w.e);
   w.rings.bytes =
-      (uint64_t)(2 * (2 * w.args.half + 1) * CHUNK * (int64_t)w.bytes);
+      (uint64_t)(2 * (2 * w.args.rule.half + 1) * CHUNK * (int64_t)w.bytes);
   w.rings.n = nn_choose_workspace_count(w.pieces);
   return w;
 }
@@ -106,8 +97,8 @@ static int32_t run_pieces(const tn_frame *call, tn_loop_body *slice,
                           lrn_work *w) {
   if (w->pieces == 0) return TN_OK;
   const int64_t cost = nn_axis_count_elements(&w->e) / w->pieces;
-  return nn_run_parallel(call, w->pieces, cost * (2 * w->args.half + 1), slice,
-                         w);
+  return nn_run_parallel(call, w->pieces, cost * (2 * w->args.rule.half + 1),
+                         slice, w);
 }
 
 int32_t nn_lrn(const tn_frame *call) {
@@ -139,4 +130,17 @@ int32_t nn_lrn_backward(const tn_frame *call) {
   const int32_t code = run_pieces(call, backward_slice, &w);
   if (code == TN_OK) nn_store_wide_output(&wide, to, w.to);
   return code;
+}
+
+/* ----------------------------------------------------- gradient as operator */
+
+/* Sets *bytes to the size of the workspace. */
+int32_t nn_lrn_grad_bytes(const tn_frame *call, uint64_t *bytes) {
+  const tn_frame own = nn_make_backward_call(call);
+  return nn_lrn_bytes(&own, bytes);
+}
+
+int32_t nn_lrn_grad(const tn_frame *call) {
+  const tn_frame own = nn_make_backward_call(call);
+  return nn_lrn_backward(&own);
 }

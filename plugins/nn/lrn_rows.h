@@ -19,7 +19,7 @@ BODY void NAME(raise_all)(const REAL *base, double exponent, int64_t n,
 }
 
 /* Computes the bases of channel c: in[0] are the data. */
-BODY void NAME(find_bases)(const lrn_args *l, const REAL *x, int64_t c,
+BODY void NAME(find_bases)(const nn_lrn_rule *l, const REAL *x, int64_t c,
                            int64_t n, REAL *base) {
   const int64_t first = c < l->half ? 0 : c - l->half;
   const int64_t last =
@@ -39,7 +39,7 @@ BODY void NAME(find_bases)(const lrn_args *l, const REAL *x, int64_t c,
 /* Computes a piece: in[0] are the data; in[1] gets the bases, unless it is
  * NULL. */
 LOOP(normalize_piece) {
-  const lrn_args *l = params;
+  const nn_lrn_rule *l = &((const lrn_args *)params)->rule;
   const int64_t n = block->n;
   const REAL *x = block->in[0];
   REAL *bases = (REAL *)(uintptr_t)block->in[1], *y = block->out;
@@ -56,9 +56,9 @@ LOOP(normalize_piece) {
 }
 
 /* Computes the powers of the bases of a channel, and g*x*base^(-beta - 1). */
-BODY void NAME(find_products)(const lrn_args *l, const REAL *g, const REAL *x,
-                              const REAL *base, int64_t n, REAL *products,
-                              REAL *powers) {
+BODY void NAME(find_products)(const nn_lrn_rule *l, const REAL *g,
+                              const REAL *x, const REAL *base, int64_t n,
+                              REAL *products, REAL *powers) {
   NAME(raise_all)(base, -l->beta, n, powers);
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i)
@@ -66,14 +66,15 @@ BODY void NAME(find_products)(const lrn_args *l, const REAL *g, const REAL *x,
 }
 
 /* Computes the gradient of a piece: in[0] is the output gradient, in[1] the
- * data, in[2] are the bases. l->ring keeps the products and powers of the
+ * data, in[2] are the bases. The ring keeps the products and powers of the
  * channels in the window. */
 LOOP(write_piece_gradient) {
-  const lrn_args *l = params;
+  const lrn_args *args = params;
+  const nn_lrn_rule *l = &args->rule;
   const int64_t n = block->n, channels = l->channels, lines = 2 * l->half + 1;
   const REAL *g = block->in[0], *x = block->in[1], *base = block->in[2];
   const REAL factor = (REAL)(2 * l->share * l->beta);
-  REAL *y = block->out, *products = l->ring;
+  REAL *y = block->out, *products = args->ring;
   REAL *powers = products + lines * CHUNK;
   REAL sum[CHUNK];
   for (int64_t c = 0, next = 0; c < channels; ++c) {

@@ -15,7 +15,7 @@
 /* ------------------------------------------------------------------ shapes */
 
 int32_t nn_max_pool_indices_infer(const tn_frame *call) {
-  nn_max_pool_call own;
+  nn_pool_call own;
   nn_max_pool_make_call(call, &own);
   return nn_pooling_infer(&own.frame);
 }

@@ -9,32 +9,20 @@
 #include "max_unpool.gen.h"
 #include "pool_geometry.h"
 
-/* A forward call of nn.pooling, with its parameters and operands. */
-typedef struct nn_max_pool_call {
-  tn_frame frame;
-  nn_pooling_params params;
-} nn_max_pool_call;
-
 /* Makes a forward call of nn.pooling with the windows of `call`. [any] */
 static inline void nn_max_pool_make_call(const tn_frame *call,
-                                         nn_max_pool_call *own) {
+                                         nn_pool_call *own) {
   const nn_max_pool_indices_params *p = nn_max_pool_indices_params_of(call);
-  memset(&own->params, 0, sizeof own->params);
-  own->params.kernel = p->kernel;
-  own->params.pool_type = NN_POOLING_POOL_TYPE_MAX;
-  own->params.pooling_convention = p->pooling_convention;
-  own->params.stride = p->stride;
-  own->params.pad = p->pad;
-  own->params.dilate = p->dilate;
-  own->frame = *call;
-  own->frame.params = &own->params;
+  const nn_window_lists lists = {&p->kernel, &p->stride, &p->dilate, &p->pad};
+  nn_pool_make_call(call, &lists, NN_POOLING_POOL_TYPE_MAX,
+                    p->pooling_convention, own);
 }
 
 /* Returns the windows of a call, forward or backward; *images becomes their
  * number of images of one channel. [any] */
 static inline nn_pool nn_max_pool_make_pool(const tn_frame *call,
                                             int64_t *images) {
-  nn_max_pool_call own;
+  nn_pool_call own;
   nn_max_pool_make_call(call, &own);
   *images = nn_pool_count_images(&own.frame);
   return nn_pool_make(&own.frame);

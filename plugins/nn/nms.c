@@ -153,6 +153,8 @@ static int32_t group_slice(void *arg, int64_t begin, int64_t end) {
 int32_t nn_nms_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_nms_view v = read_view(call);
   const int64_t groups = v.images * v.classes;
+  *bytes = 0;
+  if (groups * v.most == 0) return TN_OK;
   *bytes = (uint64_t)(v.images * v.boxes) * sizeof(nn_nms_box) +
            (uint64_t)(groups * v.boxes) * 2 * sizeof(scored) +
            (uint64_t)(groups * (v.most + 1)) * sizeof(int64_t);

@@ -136,6 +136,8 @@ static uint64_t box_bytes(const nn_nms_view &v) {
 int32_t nn_nms_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_nms_view v = view_of(call);
   const int64_t groups = v.images * v.classes;
+  *bytes = sizeof(int64_t); /* of a call without boxes: one count */
+  if (groups * v.most == 0) return TN_OK;
   *bytes = tn_cuda_key_bytes(groups * v.boxes) + box_bytes(v) +
            (uint64_t)(groups * v.most + groups + 1) * sizeof(int64_t);
   return TN_OK;

@@ -9,6 +9,30 @@
 
 #include "pool.h"
 #include "pooling.gen.h"
+#include "window_lists.h"
+
+/* A call of nn.pooling, with its parameters. */
+typedef struct nn_pool_call {
+  tn_frame frame;
+  nn_pooling_params params;
+} nn_pool_call;
+
+/* Makes a call of nn.pooling with the operands of another operator's call and
+ * its windows; global_pool is false. [any] */
+static inline void nn_pool_make_call(const tn_frame *call,
+                                     const nn_window_lists *lists,
+                                     int32_t pool_type, int32_t convention,
+                                     nn_pool_call *own) {
+  memset(&own->params, 0, sizeof own->params);
+  own->params.kernel = *lists->kernel;
+  own->params.stride = *lists->stride;
+  own->params.pad = *lists->pad;
+  own->params.dilate = *lists->dilate;
+  own->params.pool_type = pool_type;
+  own->params.pooling_convention = convention;
+  own->frame = *call;
+  own->frame.params = &own->params;
+}
 
 /* Returns a tensor with the shape of `data`, in a forward or backward call;
  * nn_pool_find_out does the same for `out`. */

@@ -132,15 +132,16 @@ static uint64_t count_own_bytes(const rms_work *w, int back) {
   const int64_t length = w->args.e.length;
   const uint64_t weight = nn_round_up_bytes(length * w->bytes);
   if (!back) return weight + nn_round_up_bytes(count_lines(w) * w->bytes);
-  const int64_t blocks = w->blocks > 0 ? w->blocks : 1;
-  return weight + nn_round_up_bytes(blocks * length * w->bytes) +
-         nn_round_up_bytes(blocks * length * (int64_t)sizeof(double));
+  return weight + nn_round_up_bytes(w->blocks * length * w->bytes) +
+         nn_round_up_bytes(w->blocks * length * (int64_t)sizeof(double));
 }
 
 /* Sets *bytes to the size of the workspace. */
 int32_t nn_rms_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const rms_work w = make_work(call);
+  *bytes = 0;
+  if (w.units == 0) return TN_OK;
   *bytes = count_own_bytes(&w, back) +
            (back ? 3 : 2) * nn_count_wide_bytes(find_data(call));
   return TN_OK;
@@ -208,7 +209,6 @@ static void write_gamma_gradient(const rms_work *w) {
   const tn_tensor *to = &w->call->out[NN_RMS_NORM_IN_GAMMA];
   const int64_t n = w->args.e.length;
   if (w->call->req[NN_RMS_NORM_IN_GAMMA] == TN_REQ_NULL) return;
-  if (w->blocks == 0) memset(w->sums, 0, (size_t)n * sizeof *w->sums);
   for (int64_t b = 1; b < w->blocks; ++b)
     tn_kernel_add_dense(w->sums, w->sums + b * n, &mode, n);
   tn_kernel_store_dense(to->data, to->dtype, w->sums, &mode, n);
@@ -222,6 +222,10 @@ int32_t nn_rms_norm_backward(const tn_frame *call) {
     return TN_OK;
   rms_work w = make_work(call);
   const int64_t n = w.args.e.length;
+  if (w.units == 0) {
+    nn_fill_output(call, NN_RMS_NORM_IN_GAMMA, 0);
+    return TN_OK;
+  }
   nn_wide_operands wide =
       nn_open_wide_operands(call, data->dtype, count_own_bytes(&w, 1));
   char *buffer = call->ws[0];

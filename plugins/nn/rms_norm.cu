@@ -220,7 +220,8 @@ int32_t nn_rms_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if (call->flags & TN_CALL_BACKWARD)
     *bytes = nn_count_sum_bytes(v.places) +
-             (uint64_t)nn_rms_count_lines(v) * sizeof(float);
+             (v.lines.length > 0 ? (uint64_t)nn_rms_count_lines(v) : 0) *
+                 sizeof(float);
   return TN_OK;
 }
 
@@ -291,8 +292,8 @@ static int32_t nn_rms_launch_backward(const tn_frame *call,
   int32_t code = TN_OK;
   sums.at[NN_SUMS_FIRST] = tn_cuda_to(&call->out[NN_RMS_NORM_IN_GAMMA],
                                       call->req[NN_RMS_NORM_IN_GAMMA]);
-  if (a.at[DATA].data != NULL && a.at[DATA].dtype != TN_F32 &&
-      a.at[DATA].dtype != TN_F64)
+  if (a.at[DATA].data != NULL && v.lines.length > 0 &&
+      a.at[DATA].dtype != TN_F32 && a.at[DATA].dtype != TN_F64)
     code = nn_rms_recompute<T>(call, v, &a, stream);
   if (code == TN_OK && a.at[OUT].data != NULL)
     code = nn_rms_launch_data_gradient<T>(call, v, a, stream);

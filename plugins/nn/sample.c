@@ -47,8 +47,7 @@ static int32_t gather_slice(void *arg, int64_t begin, int64_t end) {
       const int64_t plane = image * s->channels + c;
       nn_sample_gather_block(
           &s->mode, &block, locate_element(s, w->arrays->data, plane * s->size),
-          locate_element(s, w->to, plane * s->points + point), points.n,
-          w->add);
+          locate_element(s, w->to, plane * s->points + point), w->add);
     }
   }
   return TN_OK;
@@ -75,7 +74,7 @@ static void scatter_block(const sample_work *w, const nn_sample_points *points,
       channels.end - channels.begin,
       locate_element(s, w->arrays->out, plane * s->points + points->first),
       s->points, locate_element(s, w->to, plane * s->size), s->size};
-  nn_sample_scatter_block(&s->mode, block, &planes, points->n);
+  nn_sample_scatter_block(&s->mode, block, &planes);
 }
 
 /* Returns the number of groups of channels. */
@@ -131,7 +130,7 @@ static void multiply_block(const sample_work *w, const nn_sample_points *points,
     nn_sample_multiply_block(
         &s->mode, block, locate_element(s, w->arrays->data, plane * s->size),
         locate_element(s, w->arrays->out, plane * s->points + points->first),
-        to->of, points->n);
+        to->of);
   }
 }
 

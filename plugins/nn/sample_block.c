@@ -67,26 +67,26 @@ GATHER(gather_f64, double)
 
 void nn_sample_gather_block(const tn_kernel_mode *mode,
                             const nn_sample_block *block, const void *image,
-                            void *to, int64_t n, int add) {
+                            void *to, int add) {
   static const nn_loops loops = NN_LOOPS(gather);
-  nn_run_loop(
-      mode, &loops,
-      &(tn_kernel_block){.n = n, .out = to, .in = {image, add ? to : NULL}},
-      block);
+  nn_run_loop(mode, &loops,
+              &(tn_kernel_block){
+                  .n = block->n, .out = to, .in = {image, add ? to : NULL}},
+              block);
 }
 
-/* Adds n elements of several images, one after the other: position after
+/* Adds the positions of several images, one after the other: position after
  * position, so that sums do not depend on the level of instructions. Four
  * images at once, because an addition waits for that of the position before if
  * both have a tap in common. */
 #define SCATTER(name, type)                                                 \
   static inline void name##_some(const nn_sample_block *block,              \
                                  const nn_sample_planes *planes, int64_t c, \
-                                 int64_t n, int images) {                   \
+                                 int images) {                              \
     const type *weight = (const type *)(const void *)block->weight;         \
     const type *h = (const type *)planes->from + c * planes->from_step;     \
     type *x = (type *)planes->images + c * planes->image_step;              \
-    for (int64_t p = 0; p < n; ++p)                                         \
+    for (int64_t p = 0; p < block->n; ++p)                                  \
       for (int32_t t = 0; t < block->taps; ++t) {                           \
         const type w = weight[t * BLOCK + p];                               \
         if (!(w < 0 || w > 0)) continue;                                    \
@@ -96,21 +96,21 @@ void nn_sample_gather_block(const tn_kernel_mode *mode,
       }                                                                     \
   }                                                                         \
   static void name(const nn_sample_block *block,                            \
-                   const nn_sample_planes *planes, int64_t n) {             \
+                   const nn_sample_planes *planes) {                        \
     int64_t c = 0;                                                          \
-    for (; c + 4 <= planes->n; c += 4) name##_some(block, planes, c, n, 4); \
-    for (; c < planes->n; ++c) name##_some(block, planes, c, n, 1);         \
+    for (; c + 4 <= planes->n; c += 4) name##_some(block, planes, c, 4);    \
+    for (; c < planes->n; ++c) name##_some(block, planes, c, 1);            \
   }
 SCATTER(scatter_f32, float)
 SCATTER(scatter_f64, double)
 
 void nn_sample_scatter_block(const tn_kernel_mode *mode,
                              const nn_sample_block *block,
-                             const nn_sample_planes *planes, int64_t n) {
+                             const nn_sample_planes *planes) {
   if (mode->compute == TN_F32)
-    scatter_f32(block, planes, n);
+    scatter_f32(block, planes);
   else
-    scatter_f64(block, planes, n);
+    scatter_f64(block, planes);
 }
 
 /* Adds the products of elements and taps: params is the block. */
@@ -130,10 +130,10 @@ MULTIPLY(multiply_f64, double)
 
 void nn_sample_multiply_block(const tn_kernel_mode *mode,
                               const nn_sample_block *block, const void *image,
-                              const void *from, double *products, int64_t n) {
+                              const void *from, double *products) {
   static const nn_loops loops = NN_LOOPS(multiply);
-  nn_run_loop(
-      mode, &loops,
-      &(tn_kernel_block){.n = n, .out = (void *)products, .in = {image, from}},
-      block);
+  nn_run_loop(mode, &loops,
+              &(tn_kernel_block){
+                  .n = block->n, .out = (void *)products, .in = {image, from}},
+              block);
 }

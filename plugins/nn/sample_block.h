@@ -13,6 +13,7 @@ enum { NN_SAMPLE_BLOCK = 128 }; /* positions of a block */
 /* The taps of a block: tap t of position p is number t*NN_SAMPLE_BLOCK + p. A
  * tap outside has weight 0. */
 typedef struct nn_sample_block {
+  int64_t n;    /* positions */
   int32_t taps; /* of each position */
   int32_t at[NN_SAMPLE_TAPS * NN_SAMPLE_BLOCK];
   double weight[NN_SAMPLE_TAPS * NN_SAMPLE_BLOCK]; /* or as many floats */
@@ -27,11 +28,11 @@ int32_t nn_sample_check_size(const tn_frame *call, int64_t size);
 void nn_sample_set_position(nn_sample_block *block, tn_dtype dtype, int64_t p,
                             const nn_sample_taps *taps);
 
-/* Computes n positions of an image: the sums of weights times elements. Adds
+/* Computes the positions of an image: the sums of weights times elements. Adds
  * them to the old elements at `to` if `add`. [worker] */
 void nn_sample_gather_block(const tn_kernel_mode *mode,
                             const nn_sample_block *block, const void *image,
-                            void *to, int64_t n, int add);
+                            void *to, int add);
 
 /* Images of one channel each, and as many rows of elements. Steps count
  * elements. */
@@ -43,17 +44,17 @@ typedef struct nn_sample_planes {
   int64_t image_step;
 } nn_sample_planes;
 
-/* Adds n elements of each row, multiplied by the weights, to the elements of
- * its image. [worker] */
+/* Adds an element of each row for each position, multiplied by the weights, to
+ * the elements of its image. [worker] */
 void nn_sample_scatter_block(const tn_kernel_mode *mode,
                              const nn_sample_block *block,
-                             const nn_sample_planes *planes, int64_t n);
+                             const nn_sample_planes *planes);
 
-/* Adds the product of an image's element and number p of n elements at `from`
+/* Adds the product of an image's element and number p of the elements at `from`
  * to products[t*NN_SAMPLE_BLOCK + p], for each tap t. Taps outside get any
  * number. [worker] */
 void nn_sample_multiply_block(const tn_kernel_mode *mode,
                               const nn_sample_block *block, const void *image,
-                              const void *from, double *products, int64_t n);
+                              const void *from, double *products);
 
 #endif /* NN_SAMPLE_BLOCK_H_ */

@@ -164,6 +164,7 @@ void nn_sample_fill_points(const nn_sample_points *points,
   const pairs_args args = {s, block, slopes};
   const int64_t at =
       points->image * s->grid_step + points->first * s->point_step;
+  block->n = points->n;
   block->taps = count_taps(&s->rule);
   if (!has_pairs(&s->rule)) {
     fill_by_point(points, block, slopes);

@@ -540,3 +540,41 @@ Test(limits, the_gradient_of_a_wide_stride_takes_time_in_proportion) {
   drop(in, 2), drop(slopes, 1), drop(&heads, 1);
   tn_params_release(params);
 }
+
+/* ------------------------------------------------------------------- empty */
+
+/* A call without elements to compute. One dimension is so long that a workspace
+ * with a number for each of its indices cannot be allocated. */
+typedef struct empty_call {
+  const char *op;
+  const char *params;
+  uint32_t n_in;
+  box shapes[MOST_IN];
+} empty_call;
+
+static const empty_call empty_calls[] = {
+    {"nn.nms_selected",
+     "max_output=1",
+     2,
+     {{3, {1LL << 45, 0, 4}}, {3, {1LL << 45, 1, 0}}}},
+    {"nn.ctc_loss", "", 2, {{3, {1, 0, 3}}, {2, {0, 1LL << 45}}}},
+    {"nn.l2_normalization", "", 1, {{2, {1LL << 45, 0}}}},
+    {"nn.rms_norm", "", 2, {{2, {1LL << 45, 0}}, {1, {0}}}},
+};
+
+Test(limits, empty_calls_need_no_workspace) {
+  for (size_t i = 0; i < sizeof empty_calls / sizeof *empty_calls; ++i) {
+    const empty_call *c = &empty_calls[i];
+    tn_operator *op = host_operator(rt, c->op);
+    tn_params *params = host_params(op, c->params);
+    tn_array *in[MOST_IN] = {NULL}, *out = NULL;
+    for (uint32_t k = 0; k < c->n_in; ++k)
+      in[k] = counted(TN_F32, &c->shapes[k], 1);
+    const tn_code code =
+        tn_call(rt, op, &(tn_inputs){c->n_in, in}, params, TN_OUT(&out));
+    cr_expect_eq(code, TN_OK, "%s: %s", c->op, tn_error_text());
+    for (uint32_t k = 0; k < c->n_in; ++k) tn_array_release(in[k]);
+    tn_array_release(out);
+    tn_params_release(params);
+  }
+}
