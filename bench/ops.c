@@ -7,6 +7,8 @@
  *   ops --rows                         "PASS/ROW FLOPS GOAL" of all of them
  *   ops --inputs                       their inputs, as lines of JSON,
  *                                      for peers that are not in C
+ *   ops --formulas PLUGIN.so ...       formulas with reductions beside nn
+ *                                      (ops_formulas.c)
  */
 #include "ops.h"
 
@@ -16,6 +18,7 @@
 #include <tenon/tenon.h>
 
 #include "measure.h"
+#include "ops_formulas.h"
 
 static const double SECONDS = 0.2; /* of each figure */
 
@@ -221,6 +224,12 @@ int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "--rows") == 0) return list_all(print_row);
   if (argc == 2 && strcmp(argv[1], "--inputs") == 0)
     return list_all(list_inputs);
+  if (argc > 1 && strcmp(argv[1], "--formulas") == 0) {
+    tn_runtime *naive = open_runtime(TN_ENGINE_NAIVE, argc - 2, argv + 2);
+    ops_measure_formulas(naive);
+    tn_runtime_release(naive);
+    return 0;
+  }
   while (n < argc && strcmp(argv[n], "--") != 0) ++n;
   tn_runtime *const rt[KINDS] = {
       open_runtime(TN_ENGINE_NAIVE, n - 1, argv + 1),
