@@ -43,17 +43,15 @@ static bool is_chosen(const row_loop *loop, uint32_t step) {
   return kind == LINE_MAX || kind == LINE_MIN;
 }
 
-/* Whether all of it fits sixteen floats, and calls a function that is faster
- * so. */
+/* Whether all of it fits sixteen floats. */
 static bool fits_wide(const line_plan *plan, uint64_t steps, int class_bit) {
-  bool is_faster = false;
   for (uint32_t i = 0; i < plan->n_steps; ++i) {
     const line_step *step = &plan->steps[i];
-    if (!line_has_step(steps, i) || line_step_is_plain(plan, step)) continue;
-    if (!formula_fits_wide(&step->use, class_bit)) return false;
-    is_faster = is_faster || formula_is_wide(&step->use, class_bit);
+    if (line_has_step(steps, i) && !line_step_is_plain(plan, step) &&
+        !formula_fits_wide(&step->use, class_bit))
+      return false;
   }
-  return is_faster;
+  return class_bit == TNM_CLASS_F32;
 }
 
 bool line_step_is_wide(const line_plan *plan, const line_step *step,

@@ -97,22 +97,27 @@ TN_LINES_CHOOSE_LANES(i32, int32_t, whole, int64_t)
 TN_LINES_CHOOSE_LANES(i64, int64_t, whole, int64_t)
 
 #if TN_KERNEL_HAS_WIDE
-/* Partial results of the highest level: those of the next sixteen elements,
- * and the others. */
+/* Partial results of the highest level: those of the next sixteen elements, and
+ * the others. */
 typedef struct tn_lines_wide {
   tn_wide next, other;
+  uint32_t nan; /* whether an element was NaN: a bit for each place */
 } tn_lines_wide;
 
 TN_WIDE_FN void tn_lines_wide_start(tn_lines_wide *lanes, float x) {
   lanes->next = lanes->other = tn_wide_of(x);
+  lanes->nan = 0;
+}
+
+TN_WIDE_FN __mmask16 tn_lines_wide_mask(int64_t n) {
+  return (__mmask16)(n >= 16 ? 0xffff : (1u << n) - 1);
 }
 
 /* The first n floats, sixteen at most; others are 1. Rows are in a near cache,
  * so that nothing is prefetched. */
 TN_WIDE_FN tn_wide tn_lines_wide_load(const float *from, int64_t n) {
   if (n >= 16) return _mm512_loadu_ps(from);
-  return _mm512_mask_loadu_ps(tn_wide_of(1.0f), (__mmask16)((1u << n) - 1),
-                              from);
+  return _mm512_mask_loadu_ps(tn_wide_of(1.0f), tn_lines_wide_mask(n), from);
 }
 
 /* Adds the first n of sixteen numbers to numbers in memory. */
@@ -120,13 +125,10 @@ TN_WIDE_FN void tn_lines_wide_add_to(float *to, int64_t n, tn_wide v) {
   tn_wide_store(to, n, tn_lines_wide_load(to, n) + v);
 }
 
-TN_WIDE_FN void tn_lines_wide_turn(tn_lines_wide *lanes, tn_wide kept) {
+/* Sets the partial results of these elements. */
+TN_WIDE_FN void tn_lines_wide_turn(tn_lines_wide *lanes, tn_wide v) {
   lanes->next = lanes->other;
-  lanes->other = kept;
-}
-
-TN_WIDE_FN __mmask16 tn_lines_wide_mask(int64_t n) {
-  return (__mmask16)(n >= 16 ? 0xffff : (1u << n) - 1);
+  lanes->other = v;
 }
 
 TN_WIDE_FN void tn_lines_wide_add(tn_lines_wide *lanes, tn_wide v, int64_t n) {
@@ -134,32 +136,42 @@ TN_WIDE_FN void tn_lines_wide_add(tn_lines_wide *lanes, tn_wide v, int64_t n) {
   tn_lines_wide_turn(lanes, lanes->next + v);
 }
 
-/* Keeps the larger numbers, or the smaller ones, or NaN. */
-#define TN_LINES_WIDE_CHOOSE(name, before)                                     \
-  TN_WIDE_FN void name(tn_lines_wide *lanes, tn_wide v, int64_t n) {           \
-    const __mmask16 chosen =                                                   \
-        (__mmask16)(_mm512_cmp_ps_mask(v, lanes->next, before) &               \
-                    tn_lines_wide_mask(n));                                    \
-    const __mmask16 nan = (__mmask16)(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q) & \
-                                      tn_lines_wide_mask(n));                  \
-    tn_lines_wide_turn(                                                        \
-        lanes, tn_wide_select((__mmask16)(chosen | nan), lanes->next, v));     \
-  }
-TN_LINES_WIDE_CHOOSE(tn_lines_wide_larger, _CMP_GT_OQ)
-TN_LINES_WIDE_CHOOSE(tn_lines_wide_smaller, _CMP_LT_OQ)
+/* Adds partial results to a total, in the order of tn_lines_add_lanes_f32(). */
+TN_WIDE_FN void tn_lines_wide_add_lanes(tn_lines_total *total,
+                                        const tn_lines_wide *lanes) {
+  const __m256 low[2] = {_mm512_castps512_ps256(lanes->next),
+                         _mm512_castps512_ps256(lanes->other)};
+  const __m256 high[2] = {_mm512_extractf32x8_ps(lanes->next, 1),
+                          _mm512_extractf32x8_ps(lanes->other, 1)};
+  const __m512d part = (_mm512_cvtps_pd(low[0]) + _mm512_cvtps_pd(low[1])) +
+                       (_mm512_cvtps_pd(high[0]) + _mm512_cvtps_pd(high[1]));
+  const __m256d half =
+      _mm512_castpd512_pd256(part) + _mm512_extractf64x4_pd(part, 1);
+  const __m128d pair =
+      _mm256_castpd256_pd128(half) + _mm256_extractf128_pd(half, 1);
+  total->real +=
+      _mm_cvtsd_f64(pair) + _mm_cvtsd_f64(_mm_unpackhi_pd(pair, pair));
+}
 
-/* Adds partial results to a total, as tn_lines_add_lanes_f32() and the others
- * do. */
-#define TN_LINES_WIDE_FINISH(name, finish)                                  \
-  TN_WIDE_FN void name(tn_lines_total *total, const tn_lines_wide *lanes) { \
-    float each[TN_LINES_LANES];                                             \
-    _mm512_storeu_ps(each, lanes->next);                                    \
-    _mm512_storeu_ps(each + TN_LINES_LANES / 2, lanes->other);              \
-    finish(total, each);                                                    \
+/* Keeps larger numbers, or smaller ones. */
+#define TN_LINES_WIDE_CHOOSE(chosen, intrinsic)                               \
+  TN_WIDE_FN void tn_lines_wide_##chosen(tn_lines_wide *lanes, tn_wide v,     \
+                                         int64_t n) {                         \
+    const __mmask16 mask = tn_lines_wide_mask(n);                             \
+    lanes->nan |= _mm512_mask_cmp_ps_mask(mask, v, v, _CMP_UNORD_Q);          \
+    tn_lines_wide_turn(                                                       \
+        lanes, tn_wide_select(mask, lanes->next, intrinsic(v, lanes->next))); \
+  }                                                                           \
+  TN_WIDE_FN void tn_lines_wide_keep_##chosen(tn_lines_total *total,          \
+                                              const tn_lines_wide *lanes) {   \
+    float each[TN_LINES_LANES];                                               \
+    _mm512_storeu_ps(each, lanes->next);                                      \
+    _mm512_storeu_ps(each + TN_LINES_LANES / 2, lanes->other);                \
+    tn_lines_keep_##chosen##_f32(total, each);                                \
+    if (lanes->nan != 0) total->real = (double)NAN;                           \
   }
-TN_LINES_WIDE_FINISH(tn_lines_wide_add_lanes, tn_lines_add_lanes_f32)
-TN_LINES_WIDE_FINISH(tn_lines_wide_keep_larger, tn_lines_keep_larger_f32)
-TN_LINES_WIDE_FINISH(tn_lines_wide_keep_smaller, tn_lines_keep_smaller_f32)
+TN_LINES_WIDE_CHOOSE(larger, _mm512_max_ps)
+TN_LINES_WIDE_CHOOSE(smaller, _mm512_min_ps)
 #endif
 
 /* ----------------------------------------------------------- several rows */
