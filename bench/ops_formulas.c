@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "measure.h"
 
@@ -147,11 +148,18 @@ static void measure_pair(tn_runtime *rt, const pair *p, tn_dtype dtype,
   for (int i = 0; i < 2; ++i) close_side(&sides[i]);
 }
 
-void ops_measure_formulas(tn_runtime *rt) {
+static int is_wanted(const pair *p, int n, char **parts) {
+  for (int i = 0; i < n; ++i)
+    if (strstr(p->formula, parts[i])) return 1;
+  return n == 0;
+}
+
+void ops_measure_formulas(tn_runtime *rt, int n, char **parts) {
   static const int64_t lengths[] = {64, 1000, 4096};
   static const tn_dtype types[] = {TN_F32, TN_F16};
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; ++i)
     for (size_t t = 0; t < sizeof types / sizeof *types; ++t)
       for (size_t k = 0; k < sizeof lengths / sizeof *lengths; ++k)
-        measure_pair(rt, &pairs[i], types[t], lengths[k]);
+        if (is_wanted(&pairs[i], n, parts))
+          measure_pair(rt, &pairs[i], types[t], lengths[k]);
 }

@@ -6,7 +6,8 @@
 
 #include <tenon/tenon.h>
 
-/* Measures all pairs, and prints a line for each pass, length and type. */
-void ops_measure_formulas(tn_runtime *rt);
+/* Measures formulas with one of n parts in their name, all if n is 0. Prints a
+ * line for each pass, length and type. */
+void ops_measure_formulas(tn_runtime *rt, int n, char **parts);
 
 #endif /* TENON_BENCH_OPS_FORMULAS_H_ */

@@ -183,6 +183,24 @@ static void rewrite_args(line_plan *plan, tnm_expr *e, bool hoist) {
       if (nested[i] == now) e->args[i] = rewrite_expr(plan, e->args[i], hoist);
 }
 
+/* Makes a product with the reciprocal of the divisor, if that is a value of a
+ * line and the dividend is not. Only gradients have that: results of formulas
+ * round as they are written. */
+static tnm_expr *invert_divisor(line_plan *plan, const tnm_expr *e,
+                                tnm_expr *copy) {
+  const tnm_levels *levels = &plan->pass->op->axes->levels;
+  if (plan->pass->pass != TN_PASS_BACKWARD || e->kind != TNM_BINARY ||
+      e->op != '/' || tnm_expr_level(e->args[1], levels) != TNM_LEVEL_LINE ||
+      tnm_expr_level(e->args[0], levels) == TNM_LEVEL_LINE)
+    return copy;
+  const tnm_expr number = {.kind = TNM_NUMBER, .text = "1", .number = 1};
+  const tnm_expr *one = copy_expr(plan, &number);
+  if (one == NULL) return copy;
+  copy->op = '*';
+  copy->args[1] = name_value(plan, join_exprs(plan, '/', one, copy->args[1]));
+  return copy;
+}
+
 /* The same expression with names of steps for reductions and, with `hoist`, for
  * all values of a line. */
 static const tnm_expr *rewrite_expr(line_plan *plan, const tnm_expr *e,
@@ -195,7 +213,8 @@ static const tnm_expr *rewrite_expr(line_plan *plan, const tnm_expr *e,
   tnm_expr *copy = copy_expr(plan, e);
   if (copy == NULL) return e;
   rewrite_args(plan, copy, hoist && !is_value);
-  return is_value ? name_value(plan, copy) : find_row(plan, copy);
+  if (is_value) return name_value(plan, copy);
+  return find_row(plan, hoist ? invert_divisor(plan, e, copy) : copy);
 }
 
 /* --------------------------------------------------------------------- outputs

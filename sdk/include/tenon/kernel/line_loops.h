@@ -345,20 +345,25 @@ static inline tn_lines_total tn_lines_init_total(const tn_lines_work *w,
 
 /* Makes results of the totals of a reduction. */
 static inline void tn_lines_finish_totals(tn_lines_state *s, uint32_t step) {
-  const uint32_t kind = s->w->map->steps[step].kind;
+  static const tn_kernel_bodies loops[2] = {
+      TN_KERNEL_BODIES(tn_lines_finish_f32),
+      TN_KERNEL_BODIES(tn_lines_finish_f64)};
+  const tn_dtype type = s->w->mode.compute;
+  const int is_mean = s->w->map->steps[step].kind == TN_LINES_MEAN;
+  const double divisor = is_mean ? (double)s->w->length : 1;
   const tn_lines_total *totals = s->totals[step];
-  void *to = s->values[step];
-  const double divisor = kind == TN_LINES_MEAN ? (double)s->w->length : 1;
-  for (int64_t j = 0; j < s->r.lines; ++j) {
-    if (s->w->mode.compute == TN_F32)
-      ((float *)to)[j] = (float)(totals[j].real / divisor);
-    else if (s->w->mode.compute == TN_F64)
-      ((double *)to)[j] = totals[j].real / divisor;
-    else if (s->w->mode.compute == TN_I32)
-      ((int32_t *)to)[j] = (int32_t)(uint32_t)(uint64_t)totals[j].whole;
-    else
-      ((int64_t *)to)[j] = totals[j].whole;
-  }
+  tn_kernel_block block;
+  block.n = s->r.lines;
+  block.in[0] = totals;
+  block.out = s->values[step];
+  if (type == TN_F32 || type == TN_F64)
+    tn_kernel_body_at(&loops[type != TN_F32], s->w->mode.level)(&block,
+                                                                &divisor);
+  else if (type == TN_I32)
+    for (int64_t j = 0; j < block.n; ++j)
+      ((int32_t *)block.out)[j] = (int32_t)(uint32_t)(uint64_t)totals[j].whole;
+  else
+    memcpy(block.out, totals, (size_t)block.n * sizeof *totals);
 }
 
 /* Computes the reductions [first, end) of one stage. */
@@ -462,6 +467,40 @@ static inline void tn_lines_find_line(const tn_lines_work *w, int64_t line,
   }
 }
 
+/* Prefetches dense rows of several lines. Bytes after the tensor may be among
+ * them. */
+static inline void tn_lines_fetch(const tn_lines_state *s,
+                                  const tn_lines_part *part, int64_t offset) {
+#if defined(__GNUC__)
+  const int64_t step = tn_lines_find_step(s->w, part) * part->bytes;
+  const int64_t bytes = s->w->length * part->bytes;
+  uintptr_t at = (uintptr_t)part->data + (uintptr_t)(offset * part->bytes);
+  if (part->level != TN_LINES_FULL || !part->data || s->w->n_reduced != 1 ||
+      part->reduced[0] != 1 || step < bytes || bytes > TN_LINES_FETCHED)
+    return;
+  for (int64_t j = 0; j < s->r.lines; ++j, at += (uintptr_t)step)
+    for (int64_t i = 0; i < bytes; i += 64)
+      __builtin_prefetch((const void *)(at + (uintptr_t)i));
+#else
+  (void)s, (void)part, (void)offset;
+#endif
+}
+
+/* Prefetches the outputs of the current lines, before reductions read their
+ * operands. */
+static inline void tn_lines_fetch_outputs(const tn_lines_state *s) {
+  for (uint32_t o = 0; !s->w->streams && o < s->w->call->n_out; ++o)
+    if (s->w->requested >> o & 1) tn_lines_fetch(s, &s->w->out[o], s->out[o]);
+}
+
+/* Prefetches the operands of the next lines. */
+static inline void tn_lines_fetch_operands(const tn_lines_state *s) {
+  for (uint32_t k = 0; k < s->w->map->n_operands; ++k)
+    tn_lines_fetch(
+        s, &s->w->in[k],
+        s->in[k] + s->r.lines * tn_lines_find_step(s->w, &s->w->in[k]));
+}
+
 /* Moves to `n` lines from `line` on. */
 static inline void tn_lines_set_lines(tn_lines_state *s, int64_t line,
                                       int64_t n) {
@@ -478,6 +517,7 @@ static inline void tn_lines_run_lines(tn_lines_state *s) {
   const tn_lines_map *map = s->w->map;
   uint32_t k = 0;
   uint64_t rest = 0;
+  tn_lines_fetch_outputs(s);
   while (k < map->n_steps) {
     const tn_lines_step *step = &map->steps[k];
     const int is_active = tn_lines_is_active(s->w, k);
@@ -496,6 +536,7 @@ static inline void tn_lines_run_lines(tn_lines_state *s) {
     }
     ++k;
   }
+  tn_lines_fetch_operands(s);
   if ((rest & s->w->active) != 0) tn_lines_run_parts(s, rest);
 }
 

@@ -153,22 +153,28 @@ TN_WIDE_FN void tn_lines_wide_add_lanes(tn_lines_total *total,
       _mm_cvtsd_f64(pair) + _mm_cvtsd_f64(_mm_unpackhi_pd(pair, pair));
 }
 
-/* Keeps larger numbers, or smaller ones. */
-#define TN_LINES_WIDE_CHOOSE(chosen, intrinsic)                               \
-  TN_WIDE_FN void tn_lines_wide_##chosen(tn_lines_wide *lanes, tn_wide v,     \
-                                         int64_t n) {                         \
-    const __mmask16 mask = tn_lines_wide_mask(n);                             \
-    lanes->nan |= _mm512_mask_cmp_ps_mask(mask, v, v, _CMP_UNORD_Q);          \
-    tn_lines_wide_turn(                                                       \
-        lanes, tn_wide_select(mask, lanes->next, intrinsic(v, lanes->next))); \
-  }                                                                           \
-  TN_WIDE_FN void tn_lines_wide_keep_##chosen(tn_lines_total *total,          \
-                                              const tn_lines_wide *lanes) {   \
-    float each[TN_LINES_LANES];                                               \
-    _mm512_storeu_ps(each, lanes->next);                                      \
-    _mm512_storeu_ps(each + TN_LINES_LANES / 2, lanes->other);                \
-    tn_lines_keep_##chosen##_f32(total, each);                                \
-    if (lanes->nan != 0) total->real = (double)NAN;                           \
+/* Keeps larger numbers, or smaller ones, and chooses among partial results:
+ * those of the other half, quarter, and so on are moved beside them. */
+#define TN_LINES_WIDE_CHOOSE(chosen, choose)                                \
+  TN_WIDE_FN void tn_lines_wide_##chosen(tn_lines_wide *lanes, tn_wide v,   \
+                                         int64_t n) {                       \
+    const __mmask16 mask = tn_lines_wide_mask(n);                           \
+    lanes->nan |= _mm512_mask_cmp_ps_mask(mask, v, v, _CMP_UNORD_Q);        \
+    tn_lines_wide_turn(                                                     \
+        lanes, tn_wide_select(mask, lanes->next, choose(v, lanes->next)));  \
+  }                                                                         \
+  TN_WIDE_FN void tn_lines_wide_keep_##chosen(tn_lines_total *total,        \
+                                              const tn_lines_wide *lanes) { \
+    tn_wide v = choose(lanes->next, lanes->other);                          \
+    v = choose(v, _mm512_shuffle_f32x4(v, v, 0x4e));                        \
+    v = choose(v, _mm512_shuffle_f32x4(v, v, 0xb1));                        \
+    v = choose(v, _mm512_permute_ps(v, 0x4e));                              \
+    v = choose(v, _mm512_permute_ps(v, 0xb1));                              \
+    const float best = _mm512_cvtss_f32(v);                                 \
+    if (lanes->nan != 0 || total->real != total->real)                      \
+      total->real = (double)NAN;                                            \
+    else                                                                    \
+      total->real = (double)best;                                           \
   }
 TN_LINES_WIDE_CHOOSE(larger, _mm512_max_ps)
 TN_LINES_WIDE_CHOOSE(smaller, _mm512_min_ps)
@@ -216,6 +222,17 @@ TN_LINES_WIDE_CHOOSE(smaller, _mm512_min_ps)
     }                                                                          \
   }
 
+/* Makes results of n totals, divided by `params`. */
+#define TN_LINES_FINISH(name, number)                                          \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    const double *totals = (const double *)block->in[0];                       \
+    const double divisor = *(const double *)params;                            \
+    number *to = (number *)block->out;                                         \
+    TN_KERNEL_INDEPENDENT                                                      \
+    for (int64_t i = 0, n = block->n; i < n; ++i)                              \
+      to[i] = (number)(totals[i] / divisor);                                   \
+  }
+
 /* The formulas of a plugin decide which of these it needs. */
 #if defined(__clang__)
 #pragma clang diagnostic push
@@ -233,6 +250,10 @@ TN_LINES_ADD_REALS(tn_lines_add_f32, float, tn_lines_add_lanes_f32)
 TN_KERNEL_LEVELS(tn_lines_add_f32)
 TN_LINES_ADD_REALS(tn_lines_add_f64, double, tn_lines_add_lanes_f64)
 TN_KERNEL_LEVELS(tn_lines_add_f64)
+TN_LINES_FINISH(tn_lines_finish_f32, float)
+TN_KERNEL_LEVELS(tn_lines_finish_f32)
+TN_LINES_FINISH(tn_lines_finish_f64, double)
+TN_KERNEL_LEVELS(tn_lines_finish_f64)
 TN_LINES_SPREAD_REALS(tn_lines_spread_f32, float)
 TN_KERNEL_LEVELS(tn_lines_spread_f32)
 TN_LINES_SPREAD_REALS(tn_lines_spread_f64, double)

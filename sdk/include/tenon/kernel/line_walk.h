@@ -40,9 +40,10 @@ enum {
   TN_LINES_WIDTH = 256, /* most neighbouring lines that are computed together */
   TN_LINES_LEAST_WIDTH = 64, /* fewest of them */
   TN_LINES_SHORT = 32, /* elements of a line that is computed so in any order */
-  TN_LINES_FLUSHED = 64,   /* lines whose sums at each place are added in f32 */
-  TN_LINES_GROUPS = 32,    /* most groups of lines with sums of their own */
-  TN_LINES_SCRATCH = 65536 /* bytes of all rows of a thread */
+  TN_LINES_FLUSHED = 64, /* lines whose sums at each place are added in f32 */
+  TN_LINES_FETCHED = 16384, /* bytes of the longest row that is prefetched */
+  TN_LINES_GROUPS = 32,     /* most groups of lines with sums of their own */
+  TN_LINES_SCRATCH = 65536  /* bytes of all rows of a thread */
 };
 
 /* One step. Steps follow those that they read; reductions of one stage are

@@ -52,10 +52,13 @@ TN_KERNEL_ONCE int32_t tn_lines_run_groups(void *arg, int64_t begin,
  */
 static inline void tn_lines_add_groups(const tn_lines_work *w, uint32_t out,
                                        int64_t at, int64_t n, double *to) {
+  tn_kernel_mode wide;
+  wide.compute = TN_F64;
+  wide.level = w->mode.level;
   memset(to, 0, (size_t)n * sizeof *to);
   for (int64_t g = 0; g < w->groups; ++g) {
     const double *sums = w->sums + tn_lines_find_sums(w, g, out) + at;
-    for (int64_t i = 0; i < n; ++i) to[i] += sums[i];
+    tn_kernel_add_dense(to, sums, &wide, n);
   }
 }
 
