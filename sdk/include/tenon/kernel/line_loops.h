@@ -452,19 +452,29 @@ static inline void tn_lines_read_values(tn_lines_state *s) {
 
 /* -------------------------------------------------------------------- lines */
 
+/* The first element of a line in a tensor, from its places in the dimensions of
+ * lines. */
+static inline int64_t tn_lines_find_first(const tn_lines_work *w,
+                                          const tn_lines_part *part,
+                                          const int64_t *places) {
+  int64_t at = places[0] * part->kept[0];
+  for (int32_t d = 1; d < w->n_kept; ++d) at += places[d] * part->kept[d];
+  return at;
+}
+
 /* Finds the first element of a line in every tensor. */
 static inline void tn_lines_find_line(const tn_lines_work *w, int64_t line,
                                       int64_t *in, int64_t *out) {
-  for (uint32_t k = 0; k < w->map->n_operands; ++k) in[k] = 0;
-  for (uint32_t o = 0; o < w->call->n_out; ++o) out[o] = 0;
-  for (int32_t d = w->n_kept - 1; d >= 0; --d) {
-    const int64_t place = d == 0 ? line : line % w->kept[d];
-    for (uint32_t k = 0; k < w->map->n_operands; ++k)
-      in[k] += place * w->in[k].kept[d];
-    for (uint32_t o = 0; o < w->call->n_out; ++o)
-      out[o] += place * w->out[o].kept[d];
-    if (d > 0) line /= w->kept[d];
+  int64_t places[TN_MAX_NDIM];
+  for (int32_t d = w->n_kept - 1; d > 0; --d) {
+    places[d] = line % w->kept[d];
+    line /= w->kept[d];
   }
+  places[0] = line;
+  for (uint32_t k = 0; k < w->map->n_operands; ++k)
+    in[k] = tn_lines_find_first(w, &w->in[k], places);
+  for (uint32_t o = 0; o < w->call->n_out; ++o)
+    out[o] = tn_lines_find_first(w, &w->out[o], places);
 }
 
 /* Prefetches dense rows of several lines. Bytes after the tensor may be among
@@ -544,7 +554,6 @@ static inline void tn_lines_run_lines(tn_lines_state *s) {
 static inline void tn_lines_set_group(tn_lines_state *s, const tn_lines_work *w,
                                       int64_t group, char *scratch) {
   const tn_lines_map *map = w->map;
-  memset(&s->r, 0, sizeof s->r);
   s->w = w;
   s->group = group;
   s->scratch = scratch;
