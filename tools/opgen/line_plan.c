@@ -362,16 +362,25 @@ static void join_steps(line_plan *plan, uint64_t steps) {
   }
 }
 
-/* Makes a loop of the reductions of each stage, and one of the outputs. */
-static void plan_joined(line_plan *plan) {
+/* The outputs with one element for each of the loop, or for each place. */
+static uint64_t list_outputs(const line_plan *plan, int level) {
   uint64_t outputs = 0;
+  for (uint32_t k = 0; k < plan->n_steps; ++k)
+    if (plan->steps[k].kind == LINE_OUT &&
+        line_out_level(plan->pass, plan->steps[k].out) == level)
+      outputs |= 1ull << k;
+  return outputs;
+}
+
+/* Makes a loop of the reductions of each stage, one of the sums over lines, and
+ * one of the outputs of the loop. The last two are apart: a loop that reads and
+ * writes sums of all lines beside their rows waits for stores at addresses with
+ * the same last bits. */
+static void plan_joined(line_plan *plan) {
   uint32_t last = 0;
   for (uint32_t k = 0; k < plan->n_steps; ++k) {
     mark_rows(plan, plan->steps[k].formula.expr);
     if (plan->steps[k].stage > last) last = plan->steps[k].stage;
-    if (plan->steps[k].kind == LINE_OUT &&
-        !line_step_is_value(plan, &plan->steps[k]))
-      outputs |= 1ull << k;
   }
   for (uint32_t stage = 1; stage <= last; ++stage) {
     uint64_t steps = 0;
@@ -380,7 +389,8 @@ static void plan_joined(line_plan *plan) {
         steps |= 1ull << k;
     join_steps(plan, steps);
   }
-  join_steps(plan, outputs);
+  join_steps(plan, list_outputs(plan, TNM_LEVEL_PLACE));
+  join_steps(plan, list_outputs(plan, TNM_LEVEL_FULL));
 }
 
 /* Plans all steps; with `hoist`, values of lines are steps. */

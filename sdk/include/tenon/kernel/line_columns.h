@@ -224,7 +224,7 @@ static inline void tn_lines_add_column(tn_lines_columns *s, uint32_t step,
   block.out = &total;
   tn_kernel_body_at(&loops[w->mode.compute != TN_F32], w->mode.level)(&block,
                                                                       NULL);
-  w->sums[tn_lines_find_sums(w, s->group, out) + s->place] += total.real;
+  tn_lines_find_sums(w, s->group, out)[s->place] += total.real;
 }
 
 /* Computes the outputs from step `first` on, in the order of tn_lines_write. */

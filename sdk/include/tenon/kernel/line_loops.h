@@ -176,14 +176,19 @@ static inline void tn_lines_set_part(tn_lines_state *s, int64_t at) {
 
 /* ------------------------------------------------------------------ outputs */
 
-/* The sums in f64 of an output of level PLACE in a group: the number of its
- * sums before. */
-static inline int64_t tn_lines_find_sums(const tn_lines_work *w, int64_t group,
-                                         uint32_t out) {
-  int64_t at = 0;
+/* The number of an output of level PLACE among those of all groups. */
+static inline int64_t tn_lines_find_place_out(const tn_lines_work *w,
+                                              int64_t group, uint32_t out) {
+  int64_t at = group * w->n_places;
   for (uint32_t o = 0; o < out; ++o)
     at += w->map->out_levels[o] == TN_LINES_PLACE && (w->requested >> o & 1);
-  return (group * w->n_places + at) * w->length;
+  return at;
+}
+
+/* Its sums in f64. */
+static inline double *tn_lines_find_sums(const tn_lines_work *w, int64_t group,
+                                         uint32_t out) {
+  return w->sums + tn_lines_find_place_out(w, group, out) * w->length;
 }
 
 /* Whether a row is written past the caches, so that memory is not read for
@@ -209,8 +214,9 @@ static inline void tn_lines_find_output(tn_lines_state *s, uint32_t out) {
   const tn_lines_work *w = s->w;
   const tn_lines_part *part = &w->out[out];
   if (w->map->out_levels[out] == TN_LINES_PLACE) {
-    const int64_t at = tn_lines_find_sums(w, s->group, out) + s->at;
-    s->r.out[out] = w->parts ? (void *)(w->parts + at) : (void *)(w->sums + at);
+    const int64_t at = tn_lines_find_place_out(w, s->group, out);
+    s->r.out[out] = w->parts ? (void *)(w->parts + at * w->pitch + s->at)
+                             : (void *)(w->sums + at * w->length + s->at);
     s->r.out_step[out] = 0;
     return;
   }
@@ -255,15 +261,16 @@ static inline void tn_lines_finish_output(tn_lines_state *s, uint32_t out) {
 static inline void tn_lines_flush(tn_lines_state *s) {
   static const tn_kernel_bodies loops = TN_KERNEL_BODIES(tn_lines_spread_f32);
   const tn_lines_work *w = s->w;
-  const int64_t n = w->n_places * w->length;
   tn_kernel_block block;
   s->n_added = 0;
-  if (!w->parts) return;
-  block.n = n;
-  block.in[0] = w->parts + s->group * n;
-  block.out = w->sums + s->group * n;
-  tn_kernel_body_at(&loops, w->mode.level)(&block, NULL);
-  memset(w->parts + s->group * n, 0, (size_t)n * sizeof *w->parts);
+  block.n = w->length;
+  for (int64_t k = 0; w->parts && k < w->n_places; ++k) {
+    float *part = w->parts + (s->group * w->n_places + k) * w->pitch;
+    block.in[0] = part;
+    block.out = w->sums + (s->group * w->n_places + k) * w->length;
+    tn_kernel_body_at(&loops, w->mode.level)(&block, NULL);
+    memset(part, 0, (size_t)w->length * sizeof *part);
+  }
 }
 
 /* ------------------------------------------------------------- joined loops */
@@ -477,40 +484,6 @@ static inline void tn_lines_find_line(const tn_lines_work *w, int64_t line,
     out[o] = tn_lines_find_first(w, &w->out[o], places);
 }
 
-/* Prefetches dense rows of several lines. Bytes after the tensor may be among
- * them. */
-static inline void tn_lines_fetch(const tn_lines_state *s,
-                                  const tn_lines_part *part, int64_t offset) {
-#if defined(__GNUC__)
-  const int64_t step = tn_lines_find_step(s->w, part) * part->bytes;
-  const int64_t bytes = s->w->length * part->bytes;
-  uintptr_t at = (uintptr_t)part->data + (uintptr_t)(offset * part->bytes);
-  if (part->level != TN_LINES_FULL || !part->data || s->w->n_reduced != 1 ||
-      part->reduced[0] != 1 || step < bytes || bytes > TN_LINES_FETCHED)
-    return;
-  for (int64_t j = 0; j < s->r.lines; ++j, at += (uintptr_t)step)
-    for (int64_t i = 0; i < bytes; i += 64)
-      __builtin_prefetch((const void *)(at + (uintptr_t)i));
-#else
-  (void)s, (void)part, (void)offset;
-#endif
-}
-
-/* Prefetches the outputs of the current lines, before reductions read their
- * operands. */
-static inline void tn_lines_fetch_outputs(const tn_lines_state *s) {
-  for (uint32_t o = 0; !s->w->streams && o < s->w->call->n_out; ++o)
-    if (s->w->requested >> o & 1) tn_lines_fetch(s, &s->w->out[o], s->out[o]);
-}
-
-/* Prefetches the operands of the next lines. */
-static inline void tn_lines_fetch_operands(const tn_lines_state *s) {
-  for (uint32_t k = 0; k < s->w->map->n_operands; ++k)
-    tn_lines_fetch(
-        s, &s->w->in[k],
-        s->in[k] + s->r.lines * tn_lines_find_step(s->w, &s->w->in[k]));
-}
-
 /* Moves to `n` lines from `line` on. */
 static inline void tn_lines_set_lines(tn_lines_state *s, int64_t line,
                                       int64_t n) {
@@ -527,7 +500,6 @@ static inline void tn_lines_run_lines(tn_lines_state *s) {
   const tn_lines_map *map = s->w->map;
   uint32_t k = 0;
   uint64_t rest = 0;
-  tn_lines_fetch_outputs(s);
   while (k < map->n_steps) {
     const tn_lines_step *step = &map->steps[k];
     const int is_active = tn_lines_is_active(s->w, k);
@@ -546,7 +518,6 @@ static inline void tn_lines_run_lines(tn_lines_state *s) {
     }
     ++k;
   }
-  tn_lines_fetch_operands(s);
   if ((rest & s->w->active) != 0) tn_lines_run_parts(s, rest);
 }
 

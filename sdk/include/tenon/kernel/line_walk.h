@@ -33,17 +33,16 @@ enum {                        /* sources of a step, in tn_lines_step.in */
 
 enum {
   TN_LINES_MAX_STEPS = 48,
-  TN_LINES_PART = 1024, /* elements of a row of a line that has several */
-  TN_LINES_BATCH = 32,  /* most lines that a loop over rows computes */
-  TN_LINES_NEAR = 8192, /* elements of such lines in all operands, at most;
+  TN_LINES_PART = 1024,  /* elements of a row of a line that has several */
+  TN_LINES_BATCH = 32,   /* most lines that a loop over rows computes */
+  TN_LINES_NEAR = 12288, /* elements of such lines in all operands, at most;
                            but at least one line */
   TN_LINES_WIDTH = 256, /* most neighbouring lines that are computed together */
   TN_LINES_LEAST_WIDTH = 64, /* fewest of them */
   TN_LINES_SHORT = 32, /* elements of a line that is computed so in any order */
-  TN_LINES_FLUSHED = 64, /* lines whose sums at each place are added in f32 */
-  TN_LINES_FETCHED = 16384, /* bytes of the longest row that is prefetched */
-  TN_LINES_GROUPS = 32,     /* most groups of lines with sums of their own */
-  TN_LINES_SCRATCH = 65536  /* bytes of all rows of a thread */
+  TN_LINES_FLUSHED = 64,   /* lines whose sums at each place are added in f32 */
+  TN_LINES_GROUPS = 32,    /* most groups of lines with sums of their own */
+  TN_LINES_SCRATCH = 65536 /* bytes of all rows of a thread */
 };
 
 /* One step. Steps follow those that they read; reductions of one stage are
@@ -126,6 +125,7 @@ typedef struct tn_lines_work {
   uint32_t n_places;    /* requested outputs of level PLACE */
   double *sums;         /* of all groups */
   float *parts;         /* sums of a few lines, in f32; or NULL */
+  int64_t pitch;        /* of these, elements from one output to the next */
 } tn_lines_work;
 
 static inline int tn_lines_is_active(const tn_lines_work *w, uint32_t step) {

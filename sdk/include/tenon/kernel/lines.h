@@ -36,7 +36,9 @@ TN_KERNEL_ONCE int32_t tn_lines_run_groups(void *arg, int64_t begin,
   const int64_t n = w->n_places * w->length;
   for (int64_t group = begin; group < end; ++group) {
     if (n > 0) memset(w->sums + group * n, 0, (size_t)n * sizeof *w->sums);
-    if (w->parts) memset(w->parts + group * n, 0, (size_t)n * sizeof *w->parts);
+    if (w->parts)
+      memset(w->parts + group * w->n_places * w->pitch, 0,
+             (size_t)(w->n_places * w->pitch) * sizeof *w->parts);
     if (w->width > 0)
       tn_lines_run_columns(w, group, scratch);
     else
@@ -57,7 +59,7 @@ static inline void tn_lines_add_groups(const tn_lines_work *w, uint32_t out,
   wide.level = w->mode.level;
   memset(to, 0, (size_t)n * sizeof *to);
   for (int64_t g = 0; g < w->groups; ++g) {
-    const double *sums = w->sums + tn_lines_find_sums(w, g, out) + at;
+    const double *sums = tn_lines_find_sums(w, g, out) + at;
     tn_kernel_add_dense(to, sums, &wide, n);
   }
 }
@@ -90,16 +92,23 @@ static inline int64_t tn_lines_count_sums(const tn_lines_work *w) {
   return w->groups * w->n_places * w->length;
 }
 
-/* Whether sums of a few lines are in f32. */
-static inline int tn_lines_has_parts(const tn_lines_work *w) {
-  return w->mode.compute == TN_F32 && w->width == 0;
+/* Decides the distance between sums in f32 of two outputs; 0: there are none.
+ * Long rows are whole pages apart: a load is slow if the last bits of its
+ * address are those of a store just before it. */
+static inline void tn_lines_find_pitch(tn_lines_work *w) {
+  const int64_t unit = w->length > 512 ? 1024 : 16;
+  w->pitch = 0;
+  if (w->mode.compute == TN_F32 && w->width == 0)
+    w->pitch = (w->length + unit - 1) / unit * unit;
 }
 
-/* Bytes of the sums of all groups. */
+/* Bytes of the sums of all groups; those in f32 begin at a line of the cache.
+ */
 static inline int64_t tn_lines_count_sum_bytes(const tn_lines_work *w) {
-  const size_t each =
-      sizeof(double) + (tn_lines_has_parts(w) ? sizeof(float) : 0);
-  return tn_lines_count_sums(w) * (int64_t)each;
+  const int64_t n = tn_lines_count_sums(w);
+  if (n == 0) return 0;
+  return n * (int64_t)sizeof(double) + 64 +
+         w->groups * w->n_places * w->pitch * (int64_t)sizeof(float);
 }
 
 /* The `prepare` of a kernel over lines: its workspace has the sums over lines.
@@ -110,6 +119,7 @@ static inline int32_t tn_lines_prepare(const tn_frame *call, tn_plan *plan,
   tn_lines_work w;
   const int32_t code = tn_lines_begin(&w, call, map, axes);
   if (code != TN_OK) return code;
+  tn_lines_find_pitch(&w);
   if (tn_lines_count_sum_bytes(&w) == 0) return TN_OK;
   plan->n_ws = 1;
   plan->ws[0].bytes = (uint64_t)tn_lines_count_sum_bytes(&w);
@@ -125,9 +135,12 @@ static inline int32_t tn_lines_run(const tn_frame *call,
   if (code == TN_OK) code = tn_lines_check_length(&w);
   if (code != TN_OK || w.requested == 0) return code;
   const int64_t n_sums = tn_lines_count_sums(&w);
+  tn_lines_find_pitch(&w);
   w.sums = n_sums > 0 ? (double *)call->ws[0] : NULL;
-  if (n_sums > 0 && tn_lines_has_parts(&w))
-    w.parts = (float *)(void *)(w.sums + n_sums);
+  if (n_sums > 0 && w.pitch > 0) {
+    const uintptr_t end = (uintptr_t)(w.sums + n_sums);
+    w.parts = (float *)((end + 63) / 64 * 64);
+  }
   if (w.groups > 0)
     code = call->host->parallel_for(call, w.groups, 1, tn_lines_run_groups, &w);
   for (uint32_t o = 0; o < call->n_out && code == TN_OK; ++o)
