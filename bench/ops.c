@@ -7,6 +7,9 @@
  *   ops --rows                         "PASS/ROW FLOPS GOAL" of all of them
  *   ops --inputs                       their inputs, as lines of JSON,
  *                                      for peers that are not in C
+ *   ops --formulas PLUGIN.so ... [-- PART ...]
+ *                                      formulas with reductions beside nn
+ *                                      (ops_formulas.c)
  */
 #include "ops.h"
 
@@ -16,6 +19,7 @@
 #include <tenon/tenon.h>
 
 #include "measure.h"
+#include "ops_formulas.h"
 
 static const double SECONDS = 0.2; /* of each figure */
 
@@ -221,12 +225,16 @@ int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "--rows") == 0) return list_all(print_row);
   if (argc == 2 && strcmp(argv[1], "--inputs") == 0)
     return list_all(list_inputs);
+  const int formulas = argc > 1 && strcmp(argv[1], "--formulas") == 0;
+  argv += formulas;
+  argc -= formulas;
   while (n < argc && strcmp(argv[n], "--") != 0) ++n;
   tn_runtime *const rt[KINDS] = {
       open_runtime(TN_ENGINE_NAIVE, n - 1, argv + 1),
       open_runtime(TN_ENGINE_POOLED, n - 1, argv + 1)};
   n += n < argc;
-  for (int i = 0; i < OPS_N_CASES; ++i)
+  if (formulas) ops_measure_formulas(rt[0], argc - n, argv + n);
+  for (int i = 0; !formulas && i < OPS_N_CASES; ++i)
     if (is_wanted(&ops_cases[i], argc - n, argv + n))
       run_row(rt[is_short(&ops_cases[i])], &ops_cases[i]);
   for (int i = 0; i < KINDS; ++i) tn_runtime_release(rt[i]);

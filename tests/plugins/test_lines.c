@@ -15,6 +15,7 @@ Test(lines, values_and_gradients_are_those_of_numpy) {
   cases_check(rt, "forms.line_log_softmax", 6);
   cases_check(rt, "forms.line_standardise", 5);
   cases_check(rt, "forms.line_sum", 5);
+  cases_check(rt, "forms.line_l2_norm", 3);
   tn_runtime_release(rt);
 }
 
@@ -62,33 +63,48 @@ static void expect_near(tn_array *a, tn_array *b, double tolerance,
   free(x), free(y);
 }
 
-/* Compares a formula with the operator of nn on lines of one shape. Gradients
- * of weights are sums over all lines. */
-static void compare_with_nn(tn_runtime *rt, const char *op, const char *of_nn,
-                            const char *params, size_t n_in, size_t n_out,
+/* A formula and the operator of nn that computes the same. */
+typedef struct pair {
+  const char *op, *params;
+  const char *of_nn, *params_of_nn;
+  size_t n_in, n_out;
+} pair;
+
+/* Compares both on lines of one shape. Gradients of weights are sums over all
+ * lines. */
+static void compare_with_nn(tn_runtime *rt, const pair *p,
                             const int64_t *dims) {
-  cases_call mine = {.op = op, .params = params, .n_in = n_in, .n_out = n_out};
+  cases_call mine = {
+      .op = p->op, .params = p->params, .n_in = p->n_in, .n_out = p->n_out};
   cases_call other = mine;
-  other.op = of_nn;
+  other.op = p->of_nn;
+  other.params = p->params_of_nn;
   run(rt, &mine, TN_F32, dims);
   run(rt, &other, TN_F32, dims);
   const double sums = sqrt((double)(dims[0] * dims[2]) + 1);
-  for (size_t i = 0; i < n_out; ++i)
-    expect_near(mine.out[i], other.out[i], 5e-7, op);
-  for (size_t i = 0; i < n_in; ++i)
+  for (size_t i = 0; i < p->n_out; ++i)
+    expect_near(mine.out[i], other.out[i], 5e-7, p->op);
+  for (size_t i = 0; i < p->n_in; ++i)
     expect_near(mine.grads[i], other.grads[i], (i == 0 ? 2e-6 : 5e-7 * sums),
-                op);
+                p->op);
   cases_release(&mine);
   cases_release(&other);
 }
 
-static const int64_t shapes[][3] = {
-    {3, 7, 1},       {2, 1, 1},     {1, 15, 1},   {2, 16, 1},    {3, 17, 5},
-    {5, 1023, 1},    {4, 1024, 1},  {3, 1025, 2}, {2, 4095, 1},  {2, 4096, 1},
-    {2, 4097, 1},    {1, 70001, 1}, {3, 40, 5},   {300, 301, 1}, {2, 5000, 3},
-    {3, 40, 300},    {2, 1025, 70}, {1, 33, 257}, {300, 16, 1},  {70, 31, 3},
-    {4300, 1001, 1}, /* written past the caches */
-    {0, 5, 2},       {2, 5, 0}};
+static const int64_t
+    shapes[][3] = {{3, 7, 1},     {2, 1, 1},
+                   {1, 15, 1},    {2, 16, 1},
+                   {3, 17, 5},    {5, 1023, 1},
+                   {4, 1024, 1},  {3, 1025, 2},
+                   {2, 4095, 1},  {2, 4096, 1},
+                   {2, 4097, 1},  {1, 70001, 1},
+                   {3, 40, 5},    {300, 301, 1},
+                   {2, 5000, 3},  {3, 40, 300},
+                   {2, 1025, 70}, {1, 33, 257},
+                   {300, 16, 1},  {70, 31, 3},
+                   {2, 20001, 3}, {9, 33, 40},
+                   {130, 64, 1},  {4300, 1001, 1}, /* written past the caches */
+                   {0, 5, 2},     {2, 5, 0}};
 
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -100,13 +116,53 @@ static tn_runtime *open_with_nn(void) {
 
 Test(lines, formulas_and_kernels_by_hand_agree) {
   tn_runtime *rt = open_with_nn();
-  for (size_t i = 0; i < N_SHAPES; ++i) {
-    compare_with_nn(rt, "forms.line_layer_norm", "nn.layer_norm",
-                    "axis=1 eps=1", 3, 3, shapes[i]);
-    compare_with_nn(rt, "forms.line_softmax", "nn.softmax", "axis=1", 1, 1,
-                    shapes[i]);
-    compare_with_nn(rt, "forms.line_log_softmax", "nn.log_softmax", "axis=1", 1,
-                    1, shapes[i]);
+  static const pair pairs[] = {
+      {"forms.line_layer_norm", "axis=1 eps=1", "nn.layer_norm", "axis=1 eps=1",
+       3, 3},
+      {"forms.rms_norm", "axis=1 eps=1", "nn.rms_norm", "axis=1 eps=1", 2, 2},
+      {"forms.line_softmax", "axis=1", "nn.softmax", "axis=1", 1, 1},
+      {"forms.line_log_softmax", "axis=1", "nn.log_softmax", "axis=1", 1, 1},
+      {"forms.line_l2_norm", "axis=1 eps=1", "nn.l2_normalization",
+       "mode=channel eps=1", 1, 2}};
+  for (size_t i = 0; i < N_SHAPES; ++i)
+    for (size_t k = 0; k < sizeof pairs / sizeof *pairs; ++k)
+      compare_with_nn(rt, &pairs[k], shapes[i]);
+  tn_runtime_release(rt);
+}
+
+/* Makes a call of layer norm with the gradients of a set of inputs. */
+static void run_gradients(tn_runtime *rt, cases_call *c, tn_dtype dtype,
+                          const int64_t *dims, size_t set) {
+  *c = (cases_call){.op = "forms.line_layer_norm",
+                    .params = "axis=1 eps=0.001",
+                    .n_in = 3,
+                    .n_out = 3};
+  fill(rt, c, dtype, dims);
+  for (size_t i = 0; i < c->n_in; ++i)
+    c->req[i] = (set >> i & 1) != 0 ? TN_REQ_WRITE : TN_REQ_NULL;
+  cases_forward(rt, c);
+  cases_backward(rt, c);
+}
+
+/* A call with all gradients computes them in other loops, which may round
+ * products and sums together. */
+Test(lines, each_gradient_alone_is_that_of_a_call_with_all) {
+  static const int64_t few[][3] = {
+      {70, 33, 1}, {3, 1000, 1}, {5, 70, 3}, {2, 20001, 3}, {4, 40, 90}};
+  static const tn_dtype types[] = {TN_F32, TN_F64, TN_F16};
+  static const double near[] = {2e-6, 1e-14, 1e-3};
+  tn_runtime *rt = host_open();
+  for (size_t i = 0; i < 3 * sizeof few / sizeof *few; ++i) {
+    cases_call all, one;
+    run_gradients(rt, &all, types[i % 3], few[i / 3], 7);
+    for (size_t set = 1; set < 7; ++set) {
+      run_gradients(rt, &one, types[i % 3], few[i / 3], set);
+      for (size_t k = 0; k < 3; ++k)
+        if (set >> k & 1)
+          expect_near(one.grads[k], all.grads[k], near[i % 3], "alone");
+      cases_release(&one);
+    }
+    cases_release(&all);
   }
   tn_runtime_release(rt);
 }

@@ -137,6 +137,17 @@ def sums():
         case("line_sum", f"axis={axis}", [draw_distinct(*shape)], forward)
 
 
+def l2_norms():
+    for shape, axis in SHAPES[:3]:
+        data = draw(*shape)
+
+        def norm(x):
+            return np.sqrt((x**2).sum(axis=axis, keepdims=True) + 0.5)
+
+        case("line_l2_norm", f"axis={axis} eps=0.5", [data],
+             lambda x: [x / norm(x)], hidden=[norm(data)])
+
+
 def main():
     print("/* Written by tests/reference/lines.py. */")
     rms_norms()
@@ -144,6 +155,7 @@ def main():
     softmaxes()
     standardisations()
     sums()
+    l2_norms()
 
 
 if __name__ == "__main__":

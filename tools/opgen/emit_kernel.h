@@ -10,9 +10,9 @@
  *   twin.c     equal formulas
  *   kernel.c   loops and tables for the CPU
  *   cuda.c     loops and tables for CUDA
- *   line_plan.c, lines.c, line_cuda.c
+ *   line_plan.c, lines.c, line_rows.c, line_cuda.c
  *              formulas with reductions: their steps, the loops and tables for
- *              the CPU, those for CUDA
+ *              the CPU, the loops over rows, those for CUDA
  */
 #ifndef OPGEN_EMIT_KERNEL_H_
 #define OPGEN_EMIT_KERNEL_H_
@@ -133,7 +133,8 @@ const char *formula_form_end(formula_form form);
 /* The second form of a formula; FORM_OWN if there is none. */
 formula_form formula_second_form(const formula_use *use, int class_bit);
 /* Tests for FORM_WIDE in addition: all called functions have it, and the rest
- * is arithmetic. */
+ * is arithmetic. The first allows formulas that call none. */
+bool formula_fits_wide(const formula_use *use, int class_bit);
 bool formula_is_wide(const formula_use *use, int class_bit);
 /* "float"; "tn_wide" for FORM_WIDE. */
 const char *formula_type(const kernel_pass *pass, int class_bit);

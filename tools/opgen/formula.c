@@ -128,9 +128,12 @@ static bool is_reserved(const char *name) {
 
 /* The same for formulas over lines: "r0", "e0", "count". */
 static bool is_reserved_in_lines(const char *name) {
-  if (strcmp(name, "count") == 0) return true;
-  return (name[0] == 'r' || name[0] == 'e') && name[1] != '\0' &&
-         strspn(name + 1, "0123456789") == strlen(name + 1);
+  static const char *const taken[] = {"count", "rows", "line",
+                                      "at",    "from", "l"};
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; ++i)
+    if (strcmp(taken[i], name) == 0) return true;
+  return strchr("revso", name[0]) != NULL && name[0] != '\0' &&
+         name[1] != '\0' && strspn(name + 1, "0123456789") == strlen(name + 1);
 }
 
 const char *formula_variable(const kernel_pass *pass, const tnm_expr *name) {
@@ -461,10 +464,14 @@ static bool fits_wide(const tnm_expr *expr) {
   return expr->kind != TNM_BINARY || strchr("+-*/", expr->op) != NULL;
 }
 
-bool formula_is_wide(const formula_use *use, int class_bit) {
-  const tnm_expr *expr = use->formula->expr;
+bool formula_fits_wide(const formula_use *use, int class_bit) {
   return class_bit == TNM_CLASS_F32 && use->n_tensors > 0 &&
-         has_form(expr, FORM_WIDE) && fits_wide(expr);
+         fits_wide(use->formula->expr);
+}
+
+bool formula_is_wide(const formula_use *use, int class_bit) {
+  return formula_fits_wide(use, class_bit) &&
+         has_form(use->formula->expr, FORM_WIDE);
 }
 
 void formula_function(const kernel_pass *pass, const formula_use *use,

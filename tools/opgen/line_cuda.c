@@ -117,10 +117,11 @@ static void add_step(const line_plan *plan, const line_step *step) {
                                       "MIN", "VALUE", "OUT"};
   const kernel_pass *pass = plan->pass;
   c_add(pass->c,
-        "{\n{},\n{},\n{},\n{},\n{},\n{},\n%" PRIu32 ",\nTN_LINES_%s,\n%" PRIu32
-        ",\n%d,\n%" PRIu32 ",\n0,\n{0},\n},\n",
+        "{\n{},\n{},\n{},\n{},\n%" PRIu32 ",\nTN_LINES_%s,\n%" PRIu32
+        ",\n%d,\n%" PRIu32 ",\n%d,\n0,\n0,\n{0},\n},\n",
         step->needed, kinds[step->kind],
-        step->kind < LINE_VALUE ? step->stage : 0, step->may_lack, step->out);
+        step->kind < LINE_VALUE ? step->stage : 0, step->may_lack, step->out,
+        line_step_is_plain(plan, step));
 }
 
 static void add_line_map(const line_plan *plan) {
@@ -141,7 +142,7 @@ static void add_line_map(const line_plan *plan) {
           formula_input_index(pass, plan->operands[i]));
   c_add(c, "%s},\n", plan->n_operands > 0 ? "" : "0");
   c_add(c, "%s,\n%s,\n", line_write_levels(plan), line_write_out_levels(pass));
-  c_add(c, "%" PRIu32 ",\n%s,\n};\n\n", pass->op->axes->loop,
+  c_add(c, "%" PRIu32 ",\n%s,\n0,\nNULL,\n};\n\n", pass->op->axes->loop,
         least == 0 ? "TN_DTYPE_UNKNOWN" : class_dtype(least));
 }
 

@@ -159,6 +159,48 @@ static const tnm_expr *plan_reduction(line_plan *plan, const tnm_expr *e,
   return name_step(plan, FORMULA_RESULT, find_step(plan, kinds[e->index], arg));
 }
 
+/* The largest number of reductions inside of each other. */
+static uint32_t count_nested(const tnm_expr *e) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < e->n_args; ++i) {
+    const uint32_t own = count_nested(e->args[i]);
+    if (own > most) most = own;
+  }
+  return most + (e->kind == TNM_REDUCE);
+}
+
+/* Rewrites the arguments of an expression. Those with the most reductions
+ * inside of each other are the first, so that the others can read rows of
+ * these. */
+static void rewrite_args(line_plan *plan, tnm_expr *e, bool hoist) {
+  uint32_t nested[sizeof e->args / sizeof *e->args], most = 0;
+  for (uint32_t i = 0; i < e->n_args; ++i) {
+    nested[i] = count_nested(e->args[i]);
+    if (nested[i] > most) most = nested[i];
+  }
+  for (uint32_t now = most + 1; now-- > 0;)
+    for (uint32_t i = 0; i < e->n_args; ++i)
+      if (nested[i] == now) e->args[i] = rewrite_expr(plan, e->args[i], hoist);
+}
+
+/* Makes a product with the reciprocal of the divisor, if that is a value of a
+ * line and the dividend is not. Only gradients have that: results of formulas
+ * round as they are written. */
+static tnm_expr *invert_divisor(line_plan *plan, const tnm_expr *e,
+                                tnm_expr *copy) {
+  const tnm_levels *levels = &plan->pass->op->axes->levels;
+  if (plan->pass->pass != TN_PASS_BACKWARD || e->kind != TNM_BINARY ||
+      e->op != '/' || tnm_expr_level(e->args[1], levels) != TNM_LEVEL_LINE ||
+      tnm_expr_level(e->args[0], levels) == TNM_LEVEL_LINE)
+    return copy;
+  const tnm_expr number = {.kind = TNM_NUMBER, .text = "1", .number = 1};
+  const tnm_expr *one = copy_expr(plan, &number);
+  if (one == NULL) return copy;
+  copy->op = '*';
+  copy->args[1] = name_value(plan, join_exprs(plan, '/', one, copy->args[1]));
+  return copy;
+}
+
 /* The same expression with names of steps for reductions and, with `hoist`, for
  * all values of a line. */
 static const tnm_expr *rewrite_expr(line_plan *plan, const tnm_expr *e,
@@ -170,9 +212,9 @@ static const tnm_expr *rewrite_expr(line_plan *plan, const tnm_expr *e,
       tnm_expr_level(e, &plan->pass->op->axes->levels) == TNM_LEVEL_LINE;
   tnm_expr *copy = copy_expr(plan, e);
   if (copy == NULL) return e;
-  for (uint32_t i = 0; i < e->n_args; ++i)
-    copy->args[i] = rewrite_expr(plan, e->args[i], hoist && !is_value);
-  return is_value ? name_value(plan, copy) : find_row(plan, copy);
+  rewrite_args(plan, copy, hoist && !is_value);
+  if (is_value) return name_value(plan, copy);
+  return find_row(plan, hoist ? invert_divisor(plan, e, copy) : copy);
 }
 
 /* --------------------------------------------------------------------- outputs
@@ -278,6 +320,79 @@ int line_plan_level(const line_plan *plan, const tnm_expr *leaf) {
   return tnm_expr_level(leaf, &plan->pass->op->axes->levels);
 }
 
+bool line_step_is_value(const line_plan *plan, const line_step *step) {
+  return step->kind == LINE_VALUE ||
+         (step->kind == LINE_OUT &&
+          line_out_level(plan->pass, step->out) == TNM_LEVEL_LINE);
+}
+
+uint32_t line_find_operand(const line_plan *plan, const tnm_expr *tensor) {
+  uint32_t i = 0;
+  while (plan->operands[i]->kind != tensor->kind ||
+         plan->operands[i]->index != tensor->index)
+    ++i;
+  return i;
+}
+
+/* ---------------------------------------------------------------- joined loops
+ */
+
+static void mark_rows(line_plan *plan, const tnm_expr *e) {
+  if (e->kind == FORMULA_ROW) plan->steps[e->index].keeps_row = true;
+  for (uint32_t i = 0; i < e->n_args; ++i) mark_rows(plan, e->args[i]);
+}
+
+/* Adds a loop for several steps. If some calls need a part of them only, loops
+ * for those that are always needed together follow. */
+static void join_steps(line_plan *plan, uint64_t steps) {
+  uint64_t left = steps;
+  if (steps == 0) return;
+  plan->joined[plan->n_joined++] = steps;
+  while (left != 0) {
+    uint64_t same = 0;
+    uint32_t needed = 0;
+    for (uint32_t k = 0; k < plan->n_steps; ++k) {
+      if (!line_has_step(left, k)) continue;
+      if (same == 0) needed = plan->steps[k].needed;
+      if (plan->steps[k].needed == needed) same |= 1ull << k;
+    }
+    if (same == steps) return;
+    plan->joined[plan->n_joined++] = same;
+    left &= ~same;
+  }
+}
+
+/* The outputs with one element for each of the loop, or for each place. */
+static uint64_t list_outputs(const line_plan *plan, int level) {
+  uint64_t outputs = 0;
+  for (uint32_t k = 0; k < plan->n_steps; ++k)
+    if (plan->steps[k].kind == LINE_OUT &&
+        line_out_level(plan->pass, plan->steps[k].out) == level)
+      outputs |= 1ull << k;
+  return outputs;
+}
+
+/* Makes a loop of the reductions of each stage, one of the sums over lines, and
+ * one of the outputs of the loop. The last two are apart: a loop that reads and
+ * writes sums of all lines beside their rows waits for stores at addresses with
+ * the same last bits. */
+static void plan_joined(line_plan *plan) {
+  uint32_t last = 0;
+  for (uint32_t k = 0; k < plan->n_steps; ++k) {
+    mark_rows(plan, plan->steps[k].formula.expr);
+    if (plan->steps[k].stage > last) last = plan->steps[k].stage;
+  }
+  for (uint32_t stage = 1; stage <= last; ++stage) {
+    uint64_t steps = 0;
+    for (uint32_t k = 0; k < plan->n_steps; ++k)
+      if (plan->steps[k].kind < LINE_VALUE && plan->steps[k].stage == stage)
+        steps |= 1ull << k;
+    join_steps(plan, steps);
+  }
+  join_steps(plan, list_outputs(plan, TNM_LEVEL_PLACE));
+  join_steps(plan, list_outputs(plan, TNM_LEVEL_FULL));
+}
+
 /* Plans all steps; with `hoist`, values of lines are steps. */
 static void plan_steps(line_plan *plan, const kernel_pass *pass, int classes,
                        bool hoist) {
@@ -292,6 +407,7 @@ static void plan_steps(line_plan *plan, const kernel_pass *pass, int classes,
     mark_needed(plan, plan->steps[i].formula.expr, plan->steps[i].needed);
   sort_steps(plan);
   list_reads(plan);
+  plan_joined(plan);
 }
 
 bool line_plan_init(line_plan *plan, const kernel_pass *pass) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lines.c: writes the functions, loops and tables of formulas with reductions
- * for the CPU: a function and a loop over a row for each step of line_plan.h.
- * tenon/kernel/lines.h has the loops over lines.
+ * for the CPU: a function for each step of line_plan.h, and a loop over
+ * neighbouring lines. line_rows.c writes the loops over rows;
+ * tenon/kernel/lines.h calls all of them.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -24,53 +25,54 @@ void line_add_comments(const kernel_pass *pass) {
   }
 }
 
-void emit_line_functions(const kernel_pass *pass) {
-  const line_plan *plan = line_make_plan(pass);
-  if (plan == NULL) return;
-  line_add_comments(pass);
+void line_each_step(const line_plan *plan,
+                    void (*add)(const line_plan *plan, const line_step *step,
+                                int class_bit)) {
   for (uint32_t i = 0; i < plan->n_steps; ++i) {
     const line_step *step = &plan->steps[plan->order[i]];
     if (line_step_is_plain(plan, step)) continue;
     for (const int *bit = formula_classes; *bit != 0; ++bit)
-      if (plan->classes & *bit) formula_function(pass, &step->use, *bit);
+      if (plan->classes & *bit) add(plan, step, *bit);
   }
+}
+
+static void add_function(const line_plan *plan, const line_step *step,
+                         int class_bit) {
+  formula_function(plan->pass, &step->use, class_bit);
+}
+
+void emit_line_functions(const kernel_pass *pass) {
+  const line_plan *plan = line_make_plan(pass);
+  if (plan == NULL) return;
+  line_add_comments(pass);
+  line_each_step(plan, add_function);
 }
 
 /* -------------------------------------------------------------------- loops */
 
-/* The loops of one step: over a part of one line, or over neighbouring lines at
- * one place (tenon/kernel/line_columns.h). */
+/* The loop of a step: over values of lines, or over neighbouring lines at one
+ * place (tenon/kernel/line_columns.h). */
 typedef struct line_loop {
   const line_plan *plan;
   const line_step *step;
   int class_bit;
-  bool columns;
 } line_loop;
 
-/* Whether a source has one element for each of the row. */
+/* Whether a source has one element for each line. */
 static bool is_row(const line_loop *loop, const tnm_expr *source) {
-  const int level = line_plan_level(loop->plan, source);
-  return (level & (loop->columns ? TNM_LEVEL_LINE : TNM_LEVEL_PLACE)) != 0;
+  return (line_plan_level(loop->plan, source) & TNM_LEVEL_LINE) != 0;
 }
 
-/* Whether both loops of a step read the same sources as rows, so that one loop
- * serves for both. */
-static bool is_common(const line_loop *loop) {
-  line_loop rows = *loop, columns = *loop;
-  rows.columns = false;
-  columns.columns = true;
-  for (size_t i = 0; i < loop->step->use.n_tensors; ++i)
-    if (is_row(&rows, loop->step->use.tensors[i]) !=
-        is_row(&columns, loop->step->use.tensors[i]))
-      return false;
-  return true;
+/* Whether a step has such a loop in a class. */
+static bool has_loop(const line_plan *plan, const line_step *step,
+                     int class_bit) {
+  return line_step_is_value(plan, step) || (class_bit & TNM_CLASS_FLOATS) != 0;
 }
 
 static const char *loop_name(const line_loop *loop) {
   const kernel_pass *pass = loop->plan->pass;
-  return pass_format(pass, "%s_%s",
-                     formula_name(pass, &loop->step->use, loop->class_bit),
-                     loop->columns && !is_common(loop) ? "columns" : "loop");
+  return pass_format(pass, "%s_loop",
+                     formula_name(pass, &loop->step->use, loop->class_bit));
 }
 
 static void add_sources(const line_loop *loop) {
@@ -122,50 +124,49 @@ static void open_loop(const kernel_pass *pass, const char *kind,
                     "const tn_kernel_block *block, const void *params", " {"});
 }
 
-/* Adds the loop by sixteen elements, and its function unless an earlier loop
- * has it. */
+/* Adds the loop by sixteen lines. */
 static void add_wide_loop(const line_loop *loop) {
   kernel_pass wide = *loop->plan->pass;
   wide.form = FORM_WIDE;
-  c_add(wide.c, "#if TN_KERNEL_HAS_WIDE\n");
-  if (!loop->columns)
-    formula_function(&wide, &loop->step->use, loop->class_bit);
   open_loop(&wide, "TN_WIDE_FN void ",
             pass_format(&wide, "%s_wide", loop_name(loop)));
   add_sources(loop);
   c_add(wide.c,
         "for (int64_t i = 0, n = block->n; n > 0; i += 16, n -= 16) {\n");
   add_call(loop, true);
-  c_add(wide.c, "tn_wide_store(part + i, n, made);\n}\n}\n#endif\n");
+  c_add(wide.c, "tn_wide_store(part + i, n, made);\n}\n}\n");
 }
 
-static void add_loop(const line_loop *loop) {
-  const kernel_pass *pass = loop->plan->pass;
-  const char *name = loop_name(loop);
-  const bool wide = loop->step->kind != LINE_VALUE &&
-                    formula_is_wide(&loop->step->use, loop->class_bit);
-  open_loop(pass, "TN_KERNEL_BODY void ", name);
-  add_sources(loop);
-  c_add(pass->c,
-        "TN_KERNEL_INDEPENDENT\n"
-        "for (int64_t i = 0, n = block->n; i < n; ++i) ");
-  add_call(loop, false);
-  c_add(pass->c, "}\n");
-  if (wide) add_wide_loop(loop);
-  c_add(pass->c, "TN_KERNEL_LEVELS%s(%s)\n\n", wide ? "_WIDE" : "", name);
+/* Adds the wide function of a step, and its wide loop if it has one. */
+static void add_wide(const line_loop *loop, bool has_wide_loop) {
+  kernel_pass wide = *loop->plan->pass;
+  wide.form = FORM_WIDE;
+  c_add(wide.c, "#if TN_KERNEL_HAS_WIDE\n");
+  formula_function(&wide, &loop->step->use, loop->class_bit);
+  if (has_wide_loop) add_wide_loop(loop);
+  c_add(wide.c, "#endif\n");
 }
 
-/* Whether steps have loops over neighbouring lines in a class. */
-static bool has_columns(int class_bit) {
-  return (class_bit & TNM_CLASS_FLOATS) != 0;
-}
-
-static void add_loops(const line_plan *plan, const line_step *step,
-                      int class_bit) {
-  line_loop loop = {plan, step, class_bit, false};
-  add_loop(&loop);
-  loop.columns = true;
-  if (has_columns(class_bit) && !is_common(&loop)) add_loop(&loop);
+static void add_loop(const line_plan *plan, const line_step *step,
+                     int class_bit) {
+  const line_loop loop = {plan, step, class_bit};
+  const kernel_pass *pass = plan->pass;
+  const char *name = loop_name(&loop);
+  const bool has_own = has_loop(plan, step, class_bit);
+  const bool wide = has_own && step->kind != LINE_VALUE &&
+                    formula_is_wide(&step->use, class_bit);
+  if (has_own) {
+    open_loop(pass, "TN_KERNEL_BODY void ", name);
+    add_sources(&loop);
+    c_add(pass->c,
+          "TN_KERNEL_INDEPENDENT\n"
+          "for (int64_t i = 0, n = block->n; i < n; ++i) ");
+    add_call(&loop, false);
+    c_add(pass->c, "}\n");
+  }
+  if (wide || line_step_is_wide(plan, step, class_bit)) add_wide(&loop, wide);
+  if (has_own)
+    c_add(pass->c, "TN_KERNEL_LEVELS%s(%s)\n\n", wide ? "_WIDE" : "", name);
 }
 
 /* ------------------------------------------------------------------- tables */
@@ -181,22 +182,14 @@ const char *line_write_source(const line_plan *plan, const tnm_expr *source) {
   if (source->kind == FORMULA_RESULT)
     return pass_format(pass, "TN_LINES_RESULT + %" PRIu32,
                        plan->place[source->index]);
-  uint32_t i = 0;
-  while (plan->operands[i]->kind != source->kind ||
-         plan->operands[i]->index != source->index)
-    ++i;
-  return pass_format(pass, "%" PRIu32, i);
+  return pass_format(pass, "%" PRIu32, line_find_operand(plan, source));
 }
 
 static void add_bodies(const line_plan *plan, const line_step *step,
                        int class_bit) {
-  const kernel_pass *pass = plan->pass;
-  line_loop loop = {plan, step, class_bit, false};
-  c_add(pass->c, ".%s = TN_KERNEL_BODIES(%s),\n", tnm_class_name(class_bit),
-        loop_name(&loop));
-  loop.columns = true;
-  if (has_columns(class_bit))
-    c_add(pass->c, ".columns_%s = TN_KERNEL_BODIES(%s),\n",
+  const line_loop loop = {plan, step, class_bit};
+  if (has_loop(plan, step, class_bit))
+    c_add(plan->pass->c, ".%s = TN_KERNEL_BODIES(%s),\n",
           tnm_class_name(class_bit), loop_name(&loop));
 }
 
@@ -213,6 +206,8 @@ static void add_step(const line_plan *plan, const line_step *step) {
         kinds[step->kind]);
   if (step->kind < LINE_VALUE) c_add(c, ".stage = %" PRIu32 ",\n", step->stage);
   if (step->may_lack) c_add(c, ".may_lack = 1,\n");
+  if (step->keeps_row) c_add(c, ".keeps_row = 1,\n");
+  if (line_step_is_plain(plan, step)) c_add(c, ".is_plain = 1,\n");
   if (step->kind == LINE_OUT) c_add(c, ".out = %" PRIu32 ",\n", step->out);
   if (step->use.n_tensors > 0) {
     c_add(c, ".n_in = %zu,\n.in = {", step->use.n_tensors);
@@ -273,7 +268,9 @@ static void add_map(const line_plan *plan) {
   c_add(c, "static const tn_lines_step %s_steps[] = {\n", name);
   for (uint32_t i = 0; i < plan->n_steps; ++i)
     add_step(plan, &plan->steps[plan->order[i]]);
-  c_add(c, "};\n\nstatic const tn_lines_map %s_map = {\n", name);
+  c_add(c, "};\n\n");
+  line_add_joined_table(plan);
+  c_add(c, "static const tn_lines_map %s_map = {\n", name);
   c_add(c, ".steps = %s_steps,\n.n_steps = %" PRIu32 ",\n", name,
         plan->n_steps);
   if (plan->n_operands > 0) {
@@ -289,6 +286,9 @@ static void add_map(const line_plan *plan) {
   if (!formula_use_all(pass, &all)) return;
   const int least = formula_least_class(pass, &all);
   if (least != 0) c_add(c, ".least = %s,\n", class_dtype(least));
+  if (plan->n_joined > 0)
+    c_add(c, ".n_joined = %" PRIu32 ",\n.joined = %s_joined,\n", plan->n_joined,
+          name);
   c_add(c, "};\n\n");
 }
 
@@ -332,12 +332,8 @@ void emit_line_kernel(const kernel_pass *pass) {
   const line_plan *plan = line_make_plan(pass);
   if (plan == NULL) return;
   line_add_comments(pass);
-  for (uint32_t i = 0; i < plan->n_steps; ++i) {
-    const line_step *step = &plan->steps[plan->order[i]];
-    if (line_step_is_plain(plan, step)) continue;
-    for (const int *bit = formula_classes; *bit != 0; ++bit)
-      if (plan->classes & *bit) add_loops(plan, step, *bit);
-  }
+  line_each_step(plan, add_loop);
+  line_add_joined_loops(plan);
   add_map(plan);
   add_functions(pass);
 }

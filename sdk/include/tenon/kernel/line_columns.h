@@ -112,16 +112,14 @@ static inline void tn_lines_run_columns_body(tn_lines_columns *s, uint32_t step,
   block.out = out;
   for (uint32_t i = 0; i < own->n_in; ++i)
     block.in[i] = tn_lines_read_column_source(s, own->in[i]);
-  tn_kernel_body_at(
-      s->w->mode.compute == TN_F32 ? &own->columns_f32 : &own->columns_f64,
-      s->w->mode.level)(&block, s->w->call->params);
+  tn_lines_find_step_body(s->w, own)(&block, s->w->call->params);
 }
 
 /* The row that a reduction reduces, at the current place. */
 static inline const void *tn_lines_compute_column(tn_lines_columns *s,
                                                   uint32_t step) {
   const tn_lines_step *own = &s->w->map->steps[step];
-  if (tn_lines_is_plain(own)) return tn_lines_read_column_source(s, own->in[0]);
+  if (own->is_plain) return tn_lines_read_column_source(s, own->in[0]);
   void *row = tn_lines_column_row(s, s->w->rows[step]);
   if (!(s->computed >> step & 1)) tn_lines_run_columns_body(s, step, row);
   s->computed |= (uint64_t)1 << step;
@@ -200,7 +198,7 @@ static inline void tn_lines_write_column(tn_lines_columns *s, uint32_t step,
   void *row = tn_lines_column_row(s, 0);
   tn_lines_run_columns_body(s, step, row);
   if (adds) {
-    void *old = tn_lines_column_row(s, 1);
+    void *old = tn_lines_column_row(s, w->old);
     tn_kernel_load(old, &w->mode, &line);
     tn_kernel_add_dense(row, old, &w->mode, s->n);
   }
@@ -212,17 +210,21 @@ static inline void tn_lines_add_column(tn_lines_columns *s, uint32_t step,
                                        uint32_t out) {
   const tn_lines_work *w = s->w;
   void *row = tn_lines_column_row(s, 0);
-  tn_lines_total total = {0, 0};
+  static const tn_kernel_bodies loops[2] = {TN_KERNEL_BODIES(tn_lines_add_f32),
+                                            TN_KERNEL_BODIES(tn_lines_add_f64)};
+  tn_lines_total total;
   tn_kernel_block block;
   block.n = s->n;
   block.in[0] = row;
-  if (tn_lines_is_plain(&w->map->steps[step]))
+  if (w->map->steps[step].is_plain)
     block.in[0] = tn_lines_read_column_source(s, w->map->steps[step].in[0]);
   else
     tn_lines_run_columns_body(s, step, row);
+  total.real = 0;
   block.out = &total;
-  tn_lines_find_loop_of(w, TN_LINES_SUM)(&block, NULL);
-  tn_lines_sums_of(w, s->group, out)[s->place] += total.real;
+  tn_kernel_body_at(&loops[w->mode.compute != TN_F32], w->mode.level)(&block,
+                                                                      NULL);
+  tn_lines_find_sums(w, s->group, out)[s->place] += total.real;
 }
 
 /* Computes the outputs from step `first` on, in the order of tn_lines_write. */

@@ -33,28 +33,43 @@ enum {                        /* sources of a step, in tn_lines_step.in */
 
 enum {
   TN_LINES_MAX_STEPS = 48,
-  TN_LINES_ROW = 4096,  /* most elements of a row */
-  TN_LINES_PART = 1024, /* elements of a row of a longer line */
+  TN_LINES_PART = 1024,  /* elements of a row of a line that has several */
+  TN_LINES_BATCH = 32,   /* most lines that a loop over rows computes */
+  TN_LINES_NEAR = 12288, /* elements of such lines in all operands, at most;
+                           but at least one line */
   TN_LINES_WIDTH = 256, /* most neighbouring lines that are computed together */
   TN_LINES_LEAST_WIDTH = 64, /* fewest of them */
   TN_LINES_SHORT = 32, /* elements of a line that is computed so in any order */
+  TN_LINES_FLUSHED = 64,   /* lines whose sums at each place are added in f32 */
   TN_LINES_GROUPS = 32,    /* most groups of lines with sums of their own */
   TN_LINES_SCRATCH = 65536 /* bytes of all rows of a thread */
 };
 
 /* One step. Steps follow those that they read; reductions of one stage are
- * adjacent. */
+ * adjacent. Its loops compute it for several lines: a value of each, or the
+ * elements at one place (line_columns.h). */
 typedef struct tn_lines_step {
-  tn_kernel_bodies f32, f64, i32, i64;       /* all empty: in[0] is the row */
-  tn_kernel_bodies columns_f32, columns_f64; /* line_columns.h */
+  tn_kernel_bodies f32, f64, i32, i64;
   uint32_t needed; /* bit o: output o of the call needs this step */
   uint8_t kind;
-  uint8_t stage;    /* of a reduction */
-  uint8_t may_lack; /* a MAX that may have no elements: -infinity */
-  uint8_t out;      /* of an output: index in call->out */
-  uint32_t n_in;
+  uint8_t stage;     /* of a reduction */
+  uint8_t may_lack;  /* a MAX that may have no elements: -infinity */
+  uint8_t out;       /* of an output: index in call->out */
+  uint8_t is_plain;  /* in[0] is the row; there are no loops */
+  uint8_t keeps_row; /* other steps read the row of this reduction */
+  uint8_t n_in;
   uint8_t in[TN_KERNEL_MAX_IN];
 } tn_lines_step;
+
+/* A loop over rows that computes several steps at once: reductions of a stage,
+ * or outputs of levels FULL and PLACE. Its body reads a tn_lines_rows
+ * (line_loops.h). */
+typedef struct tn_lines_joined {
+  tn_kernel_bodies f32, f64, i32, i64;
+  uint64_t steps; /* bit s: it computes step s */
+  uint64_t rows;  /* bit s: it reads the row of step s */
+  uint32_t reads; /* bit k: it reads operand k */
+} tn_lines_joined;
 
 /* One pass of an operator. */
 typedef struct tn_lines_map {
@@ -67,6 +82,9 @@ typedef struct tn_lines_map {
   uint32_t loop;  /* index of the operand with the shape of the loop: in
                      call->in; backward in call->out */
   tn_dtype least; /* no call computes in less; or TN_DTYPE_UNKNOWN */
+  uint32_t n_joined;
+  const tn_lines_joined *joined; /* one of several steps is before those that
+                                    compute a part of these */
 } tn_lines_map;
 
 /* ----------------------------------------------------------------- the loop */
@@ -91,35 +109,49 @@ typedef struct tn_lines_work {
   int64_t bytes; /* of an element of the type to compute in */
   int64_t lines, length;
   int64_t room;  /* elements of a row */
-  int64_t width; /* lines that are computed together; 0: one after the other */
+  int64_t batch; /* lines that a loop over rows computes */
+  int64_t width; /* neighbouring lines that are computed together; 0: rows */
   int32_t n_kept, n_reduced;
   int64_t kept[TN_MAX_NDIM], reduced[TN_MAX_NDIM]; /* lengths, at least one */
   tn_lines_part in[TN_KERNEL_MAX_IN];
   tn_lines_part out[TN_KERNEL_MAX_OPERANDS];
   uint8_t streams;    /* 1: outputs of the loop do not fit into any cache */
   uint32_t requested; /* bit o: output o */
+  uint64_t active;    /* bit s: step s */
   uint32_t n_rows;
   uint8_t rows[TN_LINES_MAX_STEPS]; /* of each step */
+  uint8_t old;                      /* the row of old elements of outputs */
   int64_t each, groups; /* lines of a group with its own sums; 0: none */
   uint32_t n_places;    /* requested outputs of level PLACE */
-  double *sums;
+  double *sums;         /* of all groups */
+  float *parts;         /* sums of a few lines, in f32; or NULL */
+  int64_t pitch;        /* of these, elements from one output to the next */
 } tn_lines_work;
 
 static inline int tn_lines_is_active(const tn_lines_work *w, uint32_t step) {
-  return (w->map->steps[step].needed & w->requested) != 0;
+  return (int)(w->active >> step & 1);
 }
 
-static inline const tn_kernel_bodies *tn_lines_bodies(const tn_lines_step *step,
-                                                      tn_dtype compute) {
-  if (compute == TN_F32) return &step->f32;
-  if (compute == TN_F64) return &step->f64;
-  return compute == TN_I32 ? &step->i32 : &step->i64;
+/* The loop of a call's type and level, of those of a step. */
+static inline tn_kernel_body *tn_lines_find_step_body(const tn_lines_work *w,
+                                                      const tn_lines_step *s) {
+  const tn_dtype type = w->mode.compute;
+  return tn_kernel_body_at(type == TN_F32   ? &s->f32
+                           : type == TN_F64 ? &s->f64
+                           : type == TN_I32 ? &s->i32
+                                            : &s->i64,
+                           w->mode.level);
 }
 
-/* Whether a step reduces a row that it does not compute. */
-static inline int tn_lines_is_plain(const tn_lines_step *step) {
-  return !step->f32.at[0] && !step->f64.at[0] && !step->i32.at[0] &&
-         !step->i64.at[0];
+/* The same for a joined loop. */
+static inline tn_kernel_body *tn_lines_find_joined(const tn_lines_work *w,
+                                                   const tn_lines_joined *j) {
+  const tn_dtype type = w->mode.compute;
+  return tn_kernel_body_at(type == TN_F32   ? &j->f32
+                           : type == TN_F64 ? &j->f64
+                           : type == TN_I32 ? &j->i32
+                                            : &j->i64,
+                           w->mode.level);
 }
 
 /* Splits the strides of a tensor into those along a line and the others. */
@@ -275,38 +307,77 @@ static inline int tn_lines_needs_copy(const tn_lines_work *w,
          (part->dtype != w->mode.compute || part->kept[w->n_kept - 1] != 1);
 }
 
-/* Divides the scratch memory into rows: one for each operand that has to be
- * copied, one for each computed row, and two for an output. */
-static inline void tn_lines_divide_scratch(tn_lines_work *w) {
-  const int has_columns = tn_lines_has_columns(w);
-  w->n_rows = 2; /* the row of an output, and its old elements */
-  for (uint32_t k = 0; k < w->map->n_operands; ++k) {
-    tn_lines_part *part = &w->in[k];
-    part->is_direct = tn_lines_is_direct(w, part);
-    if (tn_lines_needs_copy(w, part, has_columns))
-      part->row = (uint8_t)w->n_rows++;
+/* Gives a row to each operand that has to be copied. */
+static inline void tn_lines_add_copies(tn_lines_work *w, int has_columns) {
+  for (uint32_t k = 0; k < w->map->n_operands; ++k)
+    if (tn_lines_needs_copy(w, &w->in[k], has_columns))
+      w->in[k].row = (uint8_t)w->n_rows++;
+}
+
+/* Divides the scratch memory for neighbouring lines: two rows for an output,
+ * and one for each computed row. As many lines are computed together as it has
+ * rows, results and totals for. */
+static inline void tn_lines_divide_columns(tn_lines_work *w) {
+  w->n_rows = 2;
+  w->old = 1;
+  tn_lines_add_copies(w, 1);
+  for (uint32_t s = 0; s < w->map->n_steps; ++s)
+    if (w->map->steps[s].kind < TN_LINES_VALUE && !w->map->steps[s].is_plain)
+      w->rows[s] = (uint8_t)w->n_rows++;
+  const int64_t each = (w->n_rows + w->map->n_steps) * w->bytes +
+                       w->map->n_steps * (int64_t)sizeof(double);
+  w->width = TN_LINES_SCRATCH / each / 16 * 16;
+  if (w->width > TN_LINES_WIDTH) w->width = TN_LINES_WIDTH;
+}
+
+/* Gives rows to outputs of the loop that are not written where they are. */
+static inline void tn_lines_add_outputs(tn_lines_work *w) {
+  int adds = 0;
+  for (uint32_t o = 0; o < w->call->n_out; ++o) {
+    tn_lines_part *part = &w->out[o];
+    if (part->level != TN_LINES_FULL || !(w->requested >> o & 1)) continue;
+    adds = adds || w->call->req[o] == TN_REQ_ADD;
+    if (!part->is_direct || w->streams) part->row = (uint8_t)w->n_rows++;
   }
+  w->old = (uint8_t)w->n_rows;
+  w->n_rows += (uint32_t)adds;
+}
+
+/* Divides the scratch memory for rows: those that steps keep, copies and
+ * outputs. A few lines fit the first cache together. */
+static inline void tn_lines_divide_rows(tn_lines_work *w) {
+  int64_t full = 0;
+  w->n_rows = 0;
+  for (uint32_t k = 0; k < w->map->n_operands; ++k)
+    full += w->in[k].level == TN_LINES_FULL;
+  for (uint32_t o = 0; o < w->call->n_out; ++o)
+    full += w->out[o].level == TN_LINES_FULL;
+  tn_lines_add_copies(w, 0);
+  tn_lines_add_outputs(w);
+  for (uint32_t s = 0; s < w->map->n_steps; ++s)
+    if (w->map->steps[s].keeps_row) w->rows[s] = (uint8_t)w->n_rows++;
+  const int64_t rows = w->n_rows > 0 ? w->n_rows : 1;
+  const int64_t most = TN_LINES_SCRATCH / w->bytes / rows / 16 * 16;
+  w->room = w->length > 0 ? (w->length + 15) / 16 * 16 : 16;
+  if (w->n_rows > 0 && w->room > most)
+    w->room = most < TN_LINES_PART ? most : TN_LINES_PART;
+  w->batch = TN_LINES_NEAR / (w->room * (full > 0 ? full : 1));
+  if (w->n_rows > 0 && w->batch > most / w->room) w->batch = most / w->room;
+  if (w->batch > TN_LINES_BATCH) w->batch = TN_LINES_BATCH;
+  if (w->batch < 1 || w->room < w->length) w->batch = 1;
+}
+
+/* Divides the scratch memory into rows. */
+static inline void tn_lines_divide_scratch(tn_lines_work *w) {
+  for (uint32_t k = 0; k < w->map->n_operands; ++k)
+    w->in[k].is_direct = tn_lines_is_direct(w, &w->in[k]);
   for (uint32_t o = 0; o < w->call->n_out; ++o)
     w->out[o].is_direct =
         w->call->req[o] != TN_REQ_ADD && tn_lines_is_direct(w, &w->out[o]);
-  for (uint32_t s = 0; s < w->map->n_steps; ++s)
-    if (w->map->steps[s].kind < TN_LINES_VALUE &&
-        !tn_lines_is_plain(&w->map->steps[s]))
-      w->rows[s] = (uint8_t)w->n_rows++;
-  w->room = TN_LINES_SCRATCH / w->bytes / w->n_rows / 16 * 16;
-  if (w->room > TN_LINES_ROW) w->room = TN_LINES_ROW;
-  if (w->length > w->room && w->room > TN_LINES_PART) w->room = TN_LINES_PART;
-}
-
-/* Decides how many neighbouring lines are computed together: as many as the
- * scratch memory has rows, results and totals for. */
-static inline void tn_lines_find_width(tn_lines_work *w) {
-  const int64_t rows = w->n_rows + w->map->n_steps;
-  const int64_t each =
-      rows * w->bytes + w->map->n_steps * (int64_t)sizeof(double);
-  if (!tn_lines_has_columns(w)) return;
-  w->width = TN_LINES_SCRATCH / each / 16 * 16;
-  if (w->width > TN_LINES_WIDTH) w->width = TN_LINES_WIDTH;
+  if (tn_lines_has_columns(w))
+    tn_lines_divide_columns(w);
+  else
+    tn_lines_divide_rows(w);
 }
 
 /* Decides whether outputs are written past the caches. */
@@ -351,9 +422,10 @@ static inline int32_t tn_lines_begin(tn_lines_work *w, const tn_frame *call,
     if (call->req[o] != TN_REQ_NULL) w->requested |= 1u << o;
   const int32_t code = tn_lines_find_loop(w, axes);
   if (code != TN_OK) return code;
-  tn_lines_divide_scratch(w);
-  tn_lines_find_width(w);
+  for (uint32_t s = 0; s < map->n_steps; ++s)
+    if (map->steps[s].needed & w->requested) w->active |= (uint64_t)1 << s;
   tn_lines_find_streams(w);
+  tn_lines_divide_scratch(w);
   tn_lines_divide_lines(w);
   return TN_OK;
 }

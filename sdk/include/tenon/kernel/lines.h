@@ -8,11 +8,11 @@
  * or one for each place on the lines (TN_LINES_PLACE).
  *
  * A formula is a list of steps. A step is a reduction of a row, a value of a
- * line, or an output. Its body is that of elementwise.h: it computes one row
- * from other rows and single values. Rows are dense elements of one line in the
- * type to compute in. A row of an operand that is dense in memory is read where
- * it is; others are copied. A line of at most TN_LINES_ROW elements is one row.
- * A longer one has several, which every stage computes again.
+ * line, or an output. Rows are dense elements of one line in the type to
+ * compute in. A row of an operand that is dense in memory is read where it is;
+ * others are copied. One joined loop computes all reductions of a stage, or all
+ * outputs of the loop, for a few lines. If the copied rows of a line exceed the
+ * scratch memory, the line has several parts, which every stage copies again.
  *
  * Lines whose elements are apart in memory are computed together with their
  * neighbours (line_columns.h). Results of the two ways agree to a few
@@ -28,32 +28,17 @@
 extern "C" {
 #endif
 
-/* Computes the lines of a group one after the other. */
-static inline void tn_lines_run_rows(const tn_lines_work *w, int64_t group,
-                                     char *scratch) {
-  const int64_t first = group * w->each;
-  const int64_t last = w->lines - first < w->each ? w->lines : first + w->each;
-  tn_lines_state s;
-  memset(&s, 0, sizeof s);
-  s.w = w;
-  s.group = group;
-  s.scratch = scratch;
-  tn_lines_set_value(&s.count, w->mode.compute, (double)w->length, w->length);
-  for (int64_t line = first; line < last; ++line) tn_lines_run_line(&s, line);
-#if defined(__SSE2__)
-  if (w->streams) _mm_sfence();
-#endif
-}
-
 /* Computes the lines of groups [begin, end); a tn_loop_body. [worker] */
 TN_KERNEL_ONCE int32_t tn_lines_run_groups(void *arg, int64_t begin,
                                            int64_t end) {
   const tn_lines_work *w = (const tn_lines_work *)arg;
   TN_KERNEL_LINED char scratch[TN_LINES_SCRATCH];
+  const int64_t n = w->n_places * w->length;
   for (int64_t group = begin; group < end; ++group) {
-    if (w->n_places > 0 && w->length > 0)
-      memset(w->sums + group * w->n_places * w->length, 0,
-             (size_t)(w->n_places * w->length) * sizeof *w->sums);
+    if (n > 0) memset(w->sums + group * n, 0, (size_t)n * sizeof *w->sums);
+    if (w->parts)
+      memset(w->parts + group * w->n_places * w->pitch, 0,
+             (size_t)(w->n_places * w->pitch) * sizeof *w->parts);
     if (w->width > 0)
       tn_lines_run_columns(w, group, scratch);
     else
@@ -69,10 +54,13 @@ TN_KERNEL_ONCE int32_t tn_lines_run_groups(void *arg, int64_t begin,
  */
 static inline void tn_lines_add_groups(const tn_lines_work *w, uint32_t out,
                                        int64_t at, int64_t n, double *to) {
+  tn_kernel_mode wide;
+  wide.compute = TN_F64;
+  wide.level = w->mode.level;
   memset(to, 0, (size_t)n * sizeof *to);
   for (int64_t g = 0; g < w->groups; ++g) {
-    const double *sums = tn_lines_sums_of(w, g, out) + at;
-    for (int64_t i = 0; i < n; ++i) to[i] += sums[i];
+    const double *sums = tn_lines_find_sums(w, g, out) + at;
+    tn_kernel_add_dense(to, sums, &wide, n);
   }
 }
 
@@ -99,9 +87,28 @@ static inline void tn_lines_write_places(const tn_lines_work *w, uint32_t out) {
 /* ---------------------------------------------------------------- the kernel
  */
 
-/* Bytes of the sums of all groups. */
+/* The number of sums of all groups. */
+static inline int64_t tn_lines_count_sums(const tn_lines_work *w) {
+  return w->groups * w->n_places * w->length;
+}
+
+/* Decides the distance between sums in f32 of two outputs; 0: there are none.
+ * Long rows are whole pages apart: a load is slow if the last bits of its
+ * address are those of a store just before it. */
+static inline void tn_lines_find_pitch(tn_lines_work *w) {
+  const int64_t unit = w->length > 512 ? 1024 : 16;
+  w->pitch = 0;
+  if (w->mode.compute == TN_F32 && w->width == 0)
+    w->pitch = (w->length + unit - 1) / unit * unit;
+}
+
+/* Bytes of the sums of all groups; those in f32 begin at a line of the cache.
+ */
 static inline int64_t tn_lines_count_sum_bytes(const tn_lines_work *w) {
-  return w->groups * w->n_places * w->length * (int64_t)sizeof(double);
+  const int64_t n = tn_lines_count_sums(w);
+  if (n == 0) return 0;
+  return n * (int64_t)sizeof(double) + 64 +
+         w->groups * w->n_places * w->pitch * (int64_t)sizeof(float);
 }
 
 /* The `prepare` of a kernel over lines: its workspace has the sums over lines.
@@ -112,6 +119,7 @@ static inline int32_t tn_lines_prepare(const tn_frame *call, tn_plan *plan,
   tn_lines_work w;
   const int32_t code = tn_lines_begin(&w, call, map, axes);
   if (code != TN_OK) return code;
+  tn_lines_find_pitch(&w);
   if (tn_lines_count_sum_bytes(&w) == 0) return TN_OK;
   plan->n_ws = 1;
   plan->ws[0].bytes = (uint64_t)tn_lines_count_sum_bytes(&w);
@@ -126,7 +134,13 @@ static inline int32_t tn_lines_run(const tn_frame *call,
   int32_t code = tn_lines_begin(&w, call, map, axes);
   if (code == TN_OK) code = tn_lines_check_length(&w);
   if (code != TN_OK || w.requested == 0) return code;
-  w.sums = tn_lines_count_sum_bytes(&w) > 0 ? (double *)call->ws[0] : NULL;
+  const int64_t n_sums = tn_lines_count_sums(&w);
+  tn_lines_find_pitch(&w);
+  w.sums = n_sums > 0 ? (double *)call->ws[0] : NULL;
+  if (n_sums > 0 && w.pitch > 0) {
+    const uintptr_t end = (uintptr_t)(w.sums + n_sums);
+    w.parts = (float *)((end + 63) / 64 * 64);
+  }
   if (w.groups > 0)
     code = call->host->parallel_for(call, w.groups, 1, tn_lines_run_groups, &w);
   for (uint32_t o = 0; o < call->n_out && code == TN_OK; ++o)
