@@ -71,6 +71,11 @@ static cudnn_rnn_sizes describe_sizes(const tn_frame *call) {
       .directions = p->bidirectional ? 2 : 1};
 }
 
+/* Whether there is no cell. */
+static int is_empty(const cudnn_rnn_sizes *s) {
+  return s->steps == 0 || s->batch == 0;
+}
+
 /* ------------------------------------------------------------------ choice */
 
 /* Whether a product of sizes is more than cuDNN counts. */
@@ -89,9 +94,9 @@ int32_t cudnn_rnn_supports(const tn_frame *call) {
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "it takes the device's sums to clear gradients and to move "
                    "weights; this cuda.so was built without nvcc");
-  if (s.steps == 0 || s.batch == 0 || s.inputs == 0)
+  if (s.inputs == 0)
     return TN_FAIL(call, TN_UNSUPPORTED,
-                   "cuDNN has no sequences without steps, rows or elements");
+                   "cuDNN has no sequences of rows without elements");
   if (is_too_large(&s))
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "cuDNN counts elements of states in 32 bits");
@@ -120,7 +125,9 @@ int32_t cudnn_rnn_create(const tn_frame *call, cudnn_rnn_state **out) {
   state->device = call->run->device_id;
   state->sizes = describe_sizes(call);
   state->sizes.is_fast = cudnn_rnn_cuda_options_of(call)->fast;
-  const int32_t code = cudnn_with_planner(call, make_plan, state);
+  const int32_t code = is_empty(&state->sizes)
+                           ? TN_OK
+                           : cudnn_with_planner(call, make_plan, state);
   if (code == TN_OK)
     *out = state;
   else
@@ -227,6 +234,32 @@ static int64_t count_theirs(const cudnn_rnn_state *state) {
   return (int64_t)state->plan.weights / tn_dtype_bytes(state->sizes.dtype);
 }
 
+/* ------------------------------------------------------------- empty calls */
+
+/* Writes a state, or its gradient, as it is; zeros if it is absent. */
+static int32_t pass_on(const tn_frame *call, uint32_t to, uint32_t from) {
+  if (!is_wanted(call, to)) return TN_OK;
+  const int64_t n = tn_tensor_size(&call->out[to]);
+  if (n == 0) return TN_OK;
+  return copy_elements(call, call->out[to].data, find_input(call, from), n);
+}
+
+static int32_t run_empty(const tn_frame *call) {
+  const int32_t code = pass_on(call, NN_RNN_OUT_STATE_OUT, NN_RNN_IN_STATE);
+  if (code != TN_OK) return code;
+  return pass_on(call, NN_RNN_OUT_CELL_OUT, NN_RNN_IN_STATE_CELL);
+}
+
+static int32_t run_empty_backward(const tn_frame *call) {
+  void *to_weights = find_output(call, NN_RNN_IN_PARAMETERS);
+  int32_t code = pass_on(call, NN_RNN_IN_STATE, NN_RNN_BACKWARD_GRAD_STATE_OUT);
+  if (code == TN_OK)
+    code = pass_on(call, NN_RNN_IN_STATE_CELL, NN_RNN_BACKWARD_GRAD_CELL_OUT);
+  if (code != TN_OK || !to_weights) return code;
+  return copy_elements(call, to_weights, NULL,
+                       tn_tensor_size(&call->out[NN_RNN_IN_PARAMETERS]));
+}
+
 /* ------------------------------------------------------------------- calls */
 
 /* A pass of cuDNN. Addresses are NULL where a call has no such array. */
@@ -279,6 +312,7 @@ static int32_t clear_kept(const tn_frame *call) {
 
 int32_t cudnn_rnn(const tn_frame *call) {
   pass p;
+  if (is_empty(&cudnn_rnn_cuda_state_of(call)->sizes)) return run_empty(call);
   int32_t code = open_pass(call, &p);
   if (code == TN_OK) code = clear_kept(call);
   if (code != TN_OK) return code;
@@ -333,6 +367,8 @@ static int32_t clear_gradients(pass *p) {
 
 int32_t cudnn_rnn_backward(const tn_frame *call) {
   pass p;
+  if (is_empty(&cudnn_rnn_cuda_state_of(call)->sizes))
+    return run_empty_backward(call);
   int32_t code = open_pass(call, &p);
   p.y = p.r.y;
   p.to_weights =

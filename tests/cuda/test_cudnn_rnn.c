@@ -251,14 +251,25 @@ Test(cudnn_rnn, dropped_elements_are_refused_in_training_alone) {
         "cuDNN drops other elements between layers than the operator promises");
 }
 
-Test(cudnn_rnn, empty_sequences_are_refused) {
-  const problem no_steps = {"state_size=5 mode=rnn_relu", 1, 0, 3, 6, 5, 1, 1};
-  const problem no_rows = {"state_size=5 mode=rnn_relu", 1, 4, 0, 6, 5, 1, 1};
+Test(cudnn_rnn, rows_without_elements_are_refused) {
+  const problem p = {"state_size=5 mode=rnn_relu", 1, 4, 3, 0, 5, 1, 1};
   open_all(1, 12);
-  FAILS(call_forward(&no_steps, no_steps.params, 0), TN_UNSUPPORTED,
-        "cuDNN has no sequences without steps, rows or elements");
-  FAILS(call_forward(&no_rows, no_rows.params, 0), TN_UNSUPPORTED,
-        "cuDNN has no sequences without steps, rows or elements");
+  FAILS(call_forward(&p, p.params, 0), TN_UNSUPPORTED,
+        "cuDNN has no sequences of rows without elements");
+}
+
+Test(cudnn_rnn, no_steps_and_no_rows_change_nothing) {
+  static const problem empty[] = {
+      {"state_size=3 mode=lstm num_layers=2", 4, 0, 2, 5, 3, 2, 1},
+      {"state_size=3 mode=gru bidirectional=true", 3, 0, 4, 5, 3, 1, 2},
+      {"state_size=3 mode=lstm", 4, 4, 0, 5, 3, 1, 1},
+      {"state_size=3 mode=rnn_tanh", 1, 0, 0, 5, 3, 1, 1}};
+  open_all(1, 12);
+  for (size_t i = 0; i < sizeof empty / sizeof *empty; ++i) {
+    check_request(&empty[i], &(request){15, 7, 15, TN_REQ_WRITE});
+    check_request(&empty[i], &(request){15, 7, 15, TN_REQ_ADD});
+    check_request(&empty[i], &(request){3, 1, 3, TN_REQ_WRITE});
+  }
 }
 
 #ifndef ON_GPU
