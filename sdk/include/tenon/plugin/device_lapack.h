@@ -45,13 +45,14 @@ extern "C" {
 enum {
   /* The lower triangle of a (n x n), symmetric and positive definite, becomes
    * the L of a = L L^T; with UPPER the upper triangle becomes the U of
-   * a = U^T U. The other triangle is neither read nor written. `info` is the
-   * order of the first leading minor that is not positive. */
+   * a = U^T U. The other triangle is not read, and may hold anything after the
+   * task. `info` is the order of the first leading minor that is not positive.
+   */
   TN_DEVICE_CHOLESKY = 0,
 
   /* A triangle of a (n x n) is such a factor; it becomes the same triangle of
-   * the inverse of L L^T or U^T U. `info` is the position of a 0 on the
-   * diagonal. */
+   * the inverse of L L^T or U^T U. The other triangle is as for CHOLESKY.
+   * `info` is the position of a 0 on the diagonal. */
   TN_DEVICE_CHOLESKY_INVERSE = 1,
 
   /* b (m x n) becomes x of op(a) x = alpha b, or of x op(a) = alpha b with
