@@ -22,6 +22,8 @@ enum {
   DRAW_COUNT_BLOCK = 129 /* the first block of a count */
 };
 
+#define DRAW_LARGE_MEAN 10.0 /* the least mean of Hoermann's proposals */
+
 /* In (0, 1], from half `i` of a block. */
 DRAW_ONE double draw_above_zero(const tn_kernel_bits *bits, int i) {
   const uint64_t word =
@@ -37,12 +39,14 @@ DRAW_ONE double draw_normal_of(const tn_kernel_bits *bits) {
 
 /* Marsaglia and Tsang: the cube of a shifted normal number is taken with a
  * probability that makes it exact; above 0.95 for alpha of 1 or more. A smaller
- * alpha comes from that of alpha + 1. */
-DRAW_ONE double draw_gamma(const draw_source *source, double alpha) {
+ * alpha comes from that of alpha + 1. The trials before the first one have
+ * failed. */
+DRAW_ONE double draw_gamma_from(const draw_source *source, double alpha,
+                                uint32_t first_trial) {
   const double shape = alpha < 1 ? alpha + 1 : alpha;
   const double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
   double made = 0, power = 1;
-  for (uint32_t t = 0; t < DRAW_TRIALS; ++t) {
+  for (uint32_t t = first_trial; t < DRAW_TRIALS; ++t) {
     const tn_kernel_bits point = draw_block(source, DRAW_GAMMA_BLOCK + 2 * t);
     const tn_kernel_bits rest =
         draw_block(source, DRAW_GAMMA_BLOCK + 2 * t + 1);
@@ -55,6 +59,10 @@ DRAW_ONE double draw_gamma(const draw_source *source, double alpha) {
       break;
   }
   return alpha < 1 ? made * exp(log(power) / alpha) : made;
+}
+
+DRAW_ONE double draw_gamma(const draw_source *source, double alpha) {
+  return draw_gamma_from(source, alpha, 0);
 }
 
 /* The logarithm of k!: a sum of few terms, otherwise Stirling's series, right
@@ -83,25 +91,43 @@ DRAW_ONE double draw_small_count(const draw_source *source, double lam) {
   return count;
 }
 
+/* The numbers of Hoermann's proposals. */
+typedef struct draw_count_rule {
+  double lam, log_lam;
+  double a, b, inverse_alpha;
+  double quick; /* most numbers below it are taken without another comparison */
+} draw_count_rule;
+
+DRAW_ONE draw_count_rule draw_rule_of(double lam) {
+  draw_count_rule r;
+  r.lam = lam;
+  r.log_lam = log(lam);
+  r.b = 0.931 + 2.53 * sqrt(lam);
+  r.a = 0.02483 * r.b - 0.059;
+  r.inverse_alpha = 1.1239 + 1.1328 / (r.b - 3.4);
+  r.quick = 0.9277 - 3.6224 / (r.b - 2);
+  return r;
+}
+
 /* Hoermann's proposals by the transformed ratio of uniform numbers: most are
- * taken by the first comparison. */
-DRAW_ONE double draw_large_count(const draw_source *source, double lam) {
-  const double b = 0.931 + 2.53 * sqrt(lam), a = 0.02483 * b - 0.059;
-  const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4);
-  const double quick = 0.9277 - 3.6224 / (b - 2), log_lam = log(lam);
-  double k = lam;
-  for (uint32_t t = 0; t < DRAW_TRIALS; ++t) {
+ * taken by the first comparison. The trials before the first one have
+ * failed. */
+DRAW_ONE double draw_large_count(const draw_source *source,
+                                 const draw_count_rule *r,
+                                 uint32_t first_trial) {
+  double k = r->lam;
+  for (uint32_t t = first_trial; t < DRAW_TRIALS; ++t) {
     const tn_kernel_bits bits = draw_block(source, DRAW_COUNT_BLOCK + t);
     const double u = draw_above_zero(&bits, 0) - 0.5;
     const double v = draw_above_zero(&bits, 1);
     const double edge = 0.5 - fabs(u);
     if (edge <= 0) continue;
-    const double proposed = floor((2 * a / edge + b) * u + lam + 0.43);
+    const double proposed = floor((2 * r->a / edge + r->b) * u + r->lam + 0.43);
     if (proposed < 0 || (edge < 0.013 && v > edge)) continue;
     k = proposed;
-    if (edge >= 0.07 && v <= quick) break;
-    if (log(v * inverse_alpha / (a / (edge * edge) + b)) <=
-        k * log_lam - lam - draw_log_factorial(k))
+    if (edge >= 0.07 && v <= r->quick) break;
+    if (log(v * r->inverse_alpha / (r->a / (edge * edge) + r->b)) <=
+        k * r->log_lam - r->lam - draw_log_factorial(k))
       break;
   }
   return k;
@@ -109,8 +135,9 @@ DRAW_ONE double draw_large_count(const draw_source *source, double lam) {
 
 DRAW_ONE double draw_count(const draw_source *source, double lam) {
   if (lam <= 0) return 0;
-  return lam < 10 ? draw_small_count(source, lam)
-                  : draw_large_count(source, lam);
+  if (lam < DRAW_LARGE_MEAN) return draw_small_count(source, lam);
+  const draw_count_rule rule = draw_rule_of(lam);
+  return draw_large_count(source, &rule, 0);
 }
 
 /* Whether there is a distribution of these parameters. */
@@ -152,8 +179,11 @@ DRAW_ONE double draw_uniform_one(const tn_kernel_bits *bits, double a, double b,
  * output, f32 or f64 for uniform numbers. */
 DRAW_ONE double draw_one(const draw_source *source, draw_row_kind kind,
                          double a, double b, tn_dtype dtype) {
+  tn_kernel_bits bits = {{0}};
   if (!draw_is_valid(kind, a, b)) return NAN;
-  const tn_kernel_bits bits = draw_block(source, DRAW_COUNT_BLOCK);
+  if (kind == DRAW_ROW_UNIFORM || kind == DRAW_ROW_NORMAL ||
+      kind == DRAW_ROW_EXPONENTIAL)
+    bits = draw_block(source, DRAW_COUNT_BLOCK);
   switch (kind) {
     case DRAW_ROW_UNIFORM:
       return draw_uniform_one(&bits, a, b, dtype);

@@ -23,6 +23,29 @@ static void check(const tn_random *random, uint64_t first, int64_t n,
   }
 }
 
+static void check_upper(uint64_t high, int64_t n, uint32_t level) {
+  uint32_t word[4 * 100];
+  const tn_philox_place place = {77, 0xffffffffu - 20, high};
+  tn_philox_blocks(word, &place, n, level);
+  for (int64_t i = 0; i < 4 * n; ++i) {
+    const tn_kernel_bits want =
+        tn_kernel_philox(place.key, place.low + (uint64_t)i / 4, high);
+    cr_assert_eq(word[i], want.word[i % 4], "level %u, word %lld of %lld",
+                 level, (long long)i, (long long)n);
+  }
+}
+
+Test(philox, the_upper_half_of_a_counter_is_constant) {
+  static const uint64_t high[] = {0, 1, 129, 0xfedcba9876543210u};
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const uint32_t n_levels = (uint32_t)levels(features);
+  for (uint32_t level = 0; level < n_levels; ++level)
+    for (size_t i = 0; i < sizeof high / sizeof *high; ++i) {
+      check_upper(high[i], 100, level);
+      check_upper(high[i], 7, level);
+    }
+}
+
 Test(philox, many_blocks_have_the_words_of_each) {
   static const int64_t lengths[] = {0,  1,  3,  4,  7,  8,  15, 16,
                                     20, 31, 32, 39, 40, 71, 100};

@@ -218,6 +218,63 @@ Test(counts, each_row_has_its_own_distribution) {
              TWO(0.5, 0), TWO(2, 8), TWO(4, 8));
 }
 
+/* Draws rows of equal parameters; 0: there is no second one. */
+static double *sample_rows(const char *name, const double *parameters,
+                           int columns, uint64_t cpu_mask) {
+  enum { N = 12000 };
+  const tn_options options = {.struct_size = sizeof options,
+                              .workers = 2,
+                              .seed = 9,
+                              .cpu_mask = cpu_mask};
+  const int rows = N / columns;
+  const int64_t length = rows;
+  double *values = malloc(sizeof *values * N);
+  char text[60];
+  tn_runtime *rt = NULL;
+  tn_array *in[2] = {NULL, NULL}, *out = NULL;
+  OK(tn_runtime_create(&options, &rt));
+  OK(tn_plugin_load(rt, PLUGIN_FILE));
+  for (int k = 0; k < 2 && parameters[k] != 0; ++k) {
+    for (int i = 0; i < rows; ++i) values[i] = parameters[k];
+    OK(tn_array_create(rt, &(tn_spec){TN_F64, 1, &length}, &in[k]));
+    OK(tn_array_set(in[k], values, sizeof *values * (size_t)rows));
+  }
+  (void)snprintf(text, sizeof text, "shape=[%d]", columns);
+  OK(call(rt, name, text, &(tn_inputs){in[1] != NULL ? 2 : 1, in}, &out));
+  OK(tn_array_get(out, values, sizeof *values * N));
+  tn_array_release(in[0]), tn_array_release(in[1]), tn_array_release(out);
+  tn_runtime_release(rt);
+  return values;
+}
+
+/* Elements of short rows are drawn one by one. */
+Test(counts, elements_of_long_rows_are_those_of_short_ones) {
+  static const struct {
+    const char *name;
+    double parameters[2];
+  } every[] = {{"random.sample_gamma", {0.2, 3}},
+               {"random.sample_gamma", {1, 1}},
+               {"random.sample_gamma", {40, 2}},
+               {"random.sample_poisson", {10, 0}},
+               {"random.sample_poisson", {20, 0}},
+               {"random.sample_poisson", {12345, 0}}};
+  static const uint64_t masks[] = {0, TN_CPU_AVX512,
+                                   TN_CPU_AVX512 | TN_CPU_AVX2};
+  for (size_t i = 0; i < sizeof every / sizeof *every; ++i) {
+    double *few = sample_rows(every[i].name, every[i].parameters, 3, 0);
+    for (int m = 0; m < 3; ++m) {
+      double *many =
+          sample_rows(every[i].name, every[i].parameters, 4000, masks[m]);
+      for (int k = 0; k < 12000; ++k)
+        cr_assert_float_eq(many[k], few[k], 1e-9 * fabs(few[k]),
+                           "%s, element %d: %g, not %g", every[i].name, k,
+                           many[k], few[k]);
+      free(many);
+    }
+    free(few);
+  }
+}
+
 Test(counts, uniform_rows_stay_below_their_bound_in_f32) {
   tn_runtime *rt = open_with(1, 5);
   const double low = 16777216, high = 16777218;

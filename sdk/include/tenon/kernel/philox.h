@@ -17,6 +17,12 @@
 extern "C" {
 #endif
 
+/* The first of some blocks: its key and its counter, whose lower half alone
+ * grows from one block to the next. */
+typedef struct tn_philox_place {
+  uint64_t key, low, high;
+} tn_philox_place;
+
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 
 /* Words of 32 bits are in lanes of 64: a product reads the lower half of each
@@ -29,18 +35,18 @@ extern "C" {
 #define TN_PHILOX_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_philox_fill_avx512(uint32_t *to,
-                                                           uint64_t key,
-                                                           uint64_t counter) {
+TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_philox_fill_avx512(
+    uint32_t *to, const tn_philox_place *place, uint64_t counter) {
   __m512i c[4][TN_PHILOX_SETS];
   const __m512i a = _mm512_set1_epi64((int64_t)0xd2511f53u);
   const __m512i b = _mm512_set1_epi64((int64_t)0xcd9e8d57u);
-  uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
+  uint32_t k[2] = {(uint32_t)place->key, (uint32_t)(place->key >> 32)};
   for (int s = 0; s < TN_PHILOX_SETS; ++s) {
     c[0][s] = _mm512_add_epi64(_mm512_set1_epi64((int64_t)counter + 8 * s),
                                _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
     c[1][s] = _mm512_srli_epi64(c[0][s], 32);
-    c[2][s] = c[3][s] = _mm512_setzero_si512();
+    c[2][s] = _mm512_set1_epi64((int64_t)place->high);
+    c[3][s] = _mm512_set1_epi64((int64_t)(place->high >> 32));
   }
   for (int round = 0; round < 10; ++round) {
     const __m512i k0 = _mm512_set1_epi64((int64_t)k[0]);
@@ -72,14 +78,20 @@ TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_philox_fill_avx512(uint32_t *to,
   }
 }
 
-/* The keys of all rounds. */
+/* The keys of all rounds, and the words of the first round that depend on the
+ * upper half of the counter alone. */
 typedef struct tn_philox_keys {
   __m256i round[10][2];
+  __m256i first[3];
 } tn_philox_keys;
 
-TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_philox_schedule(tn_philox_keys *keys,
-                                                      uint64_t key) {
-  uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
+TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_philox_schedule(
+    tn_philox_keys *keys, const tn_philox_place *place) {
+  uint32_t k[2] = {(uint32_t)place->key, (uint32_t)(place->key >> 32)};
+  const uint64_t product = (uint64_t)0xcd9e8d57u * (uint32_t)place->high;
+  keys->first[0] = _mm256_set1_epi64x((int64_t)(product >> 32 ^ k[0]));
+  keys->first[1] = _mm256_set1_epi64x((int64_t)product);
+  keys->first[2] = _mm256_set1_epi64x((int64_t)(place->high >> 32 ^ k[1]));
   for (int round = 0; round < 10; ++round) {
     keys->round[round][0] = _mm256_set1_epi64x((int64_t)k[0]);
     keys->round[round][1] = _mm256_set1_epi64x((int64_t)k[1]);
@@ -88,8 +100,7 @@ TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_philox_schedule(tn_philox_keys *keys,
   }
 }
 
-/* 4 * sets blocks. The upper words of a counter are 0, which the first round
- * knows. */
+/* 4 * sets blocks. */
 TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_philox_fill_avx2(
     uint32_t *to, const tn_philox_keys *keys, uint64_t counter,
     const int sets) {
@@ -101,10 +112,9 @@ TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_philox_fill_avx2(
         _mm256_add_epi64(_mm256_set1_epi64x((int64_t)counter + 4 * s),
                          _mm256_set_epi64x(3, 2, 1, 0));
     c[3][s] = _mm256_mul_epu32(n, a);
-    c[1][s] = _mm256_setzero_si256();
-    c[0][s] = _mm256_xor_si256(_mm256_srli_epi64(n, 32), keys->round[0][0]);
-    c[2][s] =
-        _mm256_xor_si256(_mm256_srli_epi64(c[3][s], 32), keys->round[0][1]);
+    c[1][s] = keys->first[1];
+    c[0][s] = _mm256_xor_si256(_mm256_srli_epi64(n, 32), keys->first[0]);
+    c[2][s] = _mm256_xor_si256(_mm256_srli_epi64(c[3][s], 32), keys->first[2]);
   }
   TN_PHILOX_UNROLL
   for (int round = 1; round < 10; ++round) {
@@ -135,43 +145,50 @@ TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_philox_fill_avx2(
 }
 
 /* Computes blocks [0, n) but the last n % 4; returns their number. */
-TN_KERNEL_ONCE TN_KERNEL_AVX2 int64_t tn_philox_words_avx2(uint32_t *to,
-                                                           uint64_t key,
-                                                           uint64_t counter,
-                                                           int64_t n) {
+TN_KERNEL_ONCE TN_KERNEL_AVX2 int64_t
+tn_philox_words_avx2(uint32_t *to, const tn_philox_place *place, int64_t n) {
   enum { MOST = 4 * TN_PHILOX_SETS };
   tn_philox_keys keys;
   int64_t i = 0;
-  tn_philox_schedule(&keys, key);
+  tn_philox_schedule(&keys, place);
   for (; i + MOST <= n; i += MOST)
-    tn_philox_fill_avx2(to + 4 * i, &keys, counter + (uint64_t)i,
+    tn_philox_fill_avx2(to + 4 * i, &keys, place->low + (uint64_t)i,
                         TN_PHILOX_SETS);
   for (; i + 4 <= n; i += 4)
-    tn_philox_fill_avx2(to + 4 * i, &keys, counter + (uint64_t)i, 1);
+    tn_philox_fill_avx2(to + 4 * i, &keys, place->low + (uint64_t)i, 1);
   return i;
 }
 #endif
 
 /* Word w of block `first` + i goes to to[4*i + w], for i below n: the words of
- * tn_kernel_random, at the level of instructions that tn_kernel_level gave,
+ * tn_kernel_philox, at the level of instructions that tn_kernel_level gave,
  * which changes no bit of them. [any] */
-TN_KERNEL_ONCE void tn_philox_words(uint32_t *to, const tn_random *random,
-                                    uint64_t first, int64_t n, uint32_t level) {
+TN_KERNEL_ONCE void tn_philox_blocks(uint32_t *to, const tn_philox_place *first,
+                                     int64_t n, uint32_t level) {
   int64_t i = 0;
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
-  const uint64_t counter = random->offset + first;
   for (; level == 2 && i + 32 <= n; i += 32)
-    tn_philox_fill_avx512(to + 4 * i, random->key, counter + (uint64_t)i);
-  if (level >= 1 && i + 4 <= n)
-    i += tn_philox_words_avx2(to + 4 * i, random->key, counter + (uint64_t)i,
-                              n - i);
+    tn_philox_fill_avx512(to + 4 * i, first, first->low + (uint64_t)i);
+  if (level >= 1 && i + 4 <= n) {
+    const tn_philox_place rest = {first->key, first->low + (uint64_t)i,
+                                  first->high};
+    i += tn_philox_words_avx2(to + 4 * i, &rest, n - i);
+  }
 #else
   (void)level;
 #endif
   for (; i < n; ++i) {
-    const tn_kernel_bits bits = tn_kernel_random(random, first + (uint64_t)i);
+    const tn_kernel_bits bits =
+        tn_kernel_philox(first->key, first->low + (uint64_t)i, first->high);
     memcpy(to + 4 * i, bits.word, sizeof bits.word);
   }
+}
+
+/* The same of the stream of a call: the words of tn_kernel_random. [any] */
+TN_KERNEL_ONCE void tn_philox_words(uint32_t *to, const tn_random *random,
+                                    uint64_t first, int64_t n, uint32_t level) {
+  const tn_philox_place place = {random->key, random->offset + first, 0};
+  tn_philox_blocks(to, &place, n, level);
 }
 
 /* Returns the largest value of a float type that is below x. Rounding a drawn
