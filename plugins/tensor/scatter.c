@@ -114,6 +114,46 @@ static int32_t run_16_bit(const tensor_scatter *s, const tn_tensor *old) {
                        : code;
 }
 
+/* A copy of an array that does not fit the caches. */
+typedef struct far_copy {
+  char *to;
+  const char *from;
+  int64_t bytes;
+} far_copy;
+
+enum { FAR_PIECE = 128 << 10, FAR_AHEAD = 1024, FAR_LINE = 64 };
+
+#if defined(__SSE2__)
+static int32_t far_slice(void *arg, int64_t begin, int64_t end) {
+  const far_copy *c = (const far_copy *)arg;
+  for (int64_t k = begin; k < end; ++k) {
+    const int64_t at = k * FAR_PIECE, left = c->bytes - at;
+    const int64_t n = left < FAR_PIECE ? left : FAR_PIECE;
+    const int64_t whole = n / FAR_LINE * FAR_LINE;
+    const char *later = c->from + at + FAR_AHEAD;
+    tn_kernel_stream_chunk(c->to + at, c->from + at, whole, &later, 1);
+    memcpy(c->to + at + whole, c->from + at + whole, (size_t)(n - whole));
+  }
+  _mm_sfence();
+  return TN_OK;
+}
+#endif
+
+/* Copies the elements before the changes. Those of a large array are written
+ * past the caches, since few of them change. */
+static int32_t copy_old(const tensor_scatter *s, const tn_tensor *old) {
+  const int64_t bytes = s->places.size * tn_dtype_bytes(s->whole->dtype);
+#if defined(__SSE2__)
+  far_copy c = {(char *)s->whole->data, (const char *)old->data, bytes};
+  const uintptr_t either = (uintptr_t)c.to | (uintptr_t)c.from;
+  if (2 * bytes >= TN_KERNEL_STREAM && either % 16 == 0)
+    return s->call->host->parallel_for(
+        s->call, (bytes + FAR_PIECE - 1) / FAR_PIECE, 1, far_slice, &c);
+#endif
+  (void)bytes;
+  return tensor_copy(s->call, s->whole, old);
+}
+
 int32_t tensor_scatter_run(const tensor_scatter *s, const tn_tensor *old) {
   change c = {.s = s,
               .apply = tensor_find_change(s->op, s->whole->dtype),
@@ -126,7 +166,7 @@ int32_t tensor_scatter_run(const tensor_scatter *s, const tn_tensor *old) {
   if (old == NULL)
     code = tensor_fill_zeros(s->call, s->whole);
   else if (!tensor_is_in_place(s, old))
-    code = tensor_copy(s->call, s->whole, old);
+    code = copy_old(s, old);
   return code == TN_OK ? tensor_walk_in_order(&walk) : code;
 }
 

@@ -6,7 +6,13 @@
 
 #define CHANGE(name, type, value)                                       \
   static void name(void *to, const void *from, const tensor_group *g) { \
-    for (int64_t k = 0; k < g->n; ++k) {                                \
+    for (int64_t k = 0; g->width == 1 && k < g->n; ++k) {               \
+      type *x = (type *)to + g->at[k];                                  \
+      const type a = *x, b = ((const type *)from)[k * g->step];         \
+      (void)a;                                                          \
+      *x = (type)(value);                                               \
+    }                                                                   \
+    for (int64_t k = 0; g->width > 1 && k < g->n; ++k) {                \
       type *x = (type *)to + g->at[k];                                  \
       const type *y = (const type *)from + k * g->step;                 \
       for (int64_t j = 0; j < g->width; ++j) {                          \

@@ -153,6 +153,23 @@ Test(places, an_index_out_of_range_is_an_error_in_place_too) {
 
 /* 2048 is the first f16 with a distance of 2 to the next one: added one by one
  * in f16, ones would get lost. */
+/* The first of several is named, however many threads look for them. */
+Test(places, the_first_index_out_of_range_is_named) {
+  enum { N = 200000 };
+  static double index[N];
+  const int64_t n = N;
+  tn_array *x = host_many(rt, TN_F32, 1, &n, index), *y = NULL;
+  index[123456] = N;
+  index[123500] = -N - 1;
+  index[199999] = 1e9;
+  tn_array *at = host_many(rt, TN_I64, 1, &n, index);
+  OK(call_op("tensor.scatter_add", "", TN_IN(x, at, x), &y));
+  FAILS(tn_array_wait(y), TN_OUT_OF_RANGE,
+        "index 200000 (number 123456 of `indices`) is out of range: axis 0 of "
+        "`data` has length 200000");
+  tn_array_release(x), tn_array_release(at), tn_array_release(y);
+}
+
 Test(places, sums_of_halves_are_rounded_once) {
   tn_array *x = vector(TN_F16, 2, (double[]){2048, 0});
   tn_array *at = vector(TN_I64, 4, (double[]){0, 0, 0, 0});
