@@ -262,6 +262,31 @@ Test(sort, the_first_of_long_lines_are_those_of_a_sort) {
   run_topk((trial){TN_BOOL, 1, 200001, 1, 100, 0});
 }
 
+/* A sample of every 48th element says nothing about the others. */
+static void check_sample(double sampled, double others) {
+  enum { N = 200001, EVERY = 48, K = 5000 };
+  const trial t = {TN_F32, 1, N, 1, K, 1};
+  double *v = malloc(N * sizeof *v);
+  cr_assert_not_null(v);
+  for (int i = 0; i < N; ++i)
+    v[i] = (i % EVERY == 0 ? sampled : others) + (double)(i * 7919LL % N);
+  tn_array *data = host_many(rt, TN_F32, 1, (int64_t[]){N}, v);
+  tn_array *out[2] = {NULL, NULL};
+  tn_operator *op = host_operator(rt, "tensor.topk");
+  tn_params *params = host_params(op, "k=5000");
+  OK(tn_call(rt, op, TN_IN(data), params, &(tn_outputs){2, out, NULL}));
+  double *have = host_many_values(out[0]), *places = host_many_values(out[1]);
+  compare_line(&t, 0, v, have, places);
+  free(v), free(have), free(places);
+  tn_array_release(data), tn_array_release(out[0]), tn_array_release(out[1]);
+  tn_params_release(params);
+}
+
+Test(sort, a_wrong_sample_changes_nothing) {
+  check_sample(1e6, 0);
+  check_sample(-1e6, 0);
+}
+
 /* ------------------------------------------------------------ hard elements */
 
 static void expect_places(const char *text, tn_array *data, const int64_t *want,
