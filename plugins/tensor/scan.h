@@ -15,13 +15,20 @@ typedef union scan_number {
   uint64_t i64;
 } scan_number;
 
+/* A piece of a line. */
+typedef struct scan_piece_sum {
+  scan_number sum; /* of its elements */
+  scan_number all; /* of those before it, too */
+  _Atomic uint32_t state;
+} scan_piece_sum;
+
 typedef struct scan_args {
   const tn_frame *call;
   const tn_tensor *from;
   const tn_tensor *to;
   int64_t outer, n, inner;
-  int64_t pieces;    /* of a line */
-  scan_number *sums; /* of each piece of each line, if there are several */
+  int64_t pieces;       /* of a line */
+  scan_piece_sum *sums; /* of each piece of each line, if there are several */
   tn_dtype dtype;
   tn_kernel_mode mode; /* f64 or i64 */
   int exclusive;

@@ -135,6 +135,45 @@ Test(scan, sums_of_long_lines_are_exact) {
   }
 }
 
+/* Sums along the axis of N elements, in rows of `inner`. */
+enum { N_SUMS = 420000 };
+static float *find_sums(int64_t inner, uint32_t workers, uint64_t cpu_mask) {
+  const tn_options options = {
+      .struct_size = sizeof options, .workers = workers, .cpu_mask = cpu_mask};
+  const int64_t dims[] = {N_SUMS / inner, inner};
+  float *v = malloc(N_SUMS * sizeof *v);
+  cr_assert_not_null(v);
+  for (int i = 0; i < N_SUMS; ++i) v[i] = 1.0f / (float)(i * 7919LL % 1009 + 1);
+  tn_runtime_release(rt);
+  rt = NULL;
+  OK(tn_runtime_create(&options, &rt));
+  OK(tn_plugin_load(rt, PLUGIN_FILE));
+  tn_array *x = NULL;
+  OK(tn_array_create(rt, &(tn_spec){TN_F32, 2, dims}, &x));
+  OK(tn_array_set(x, v, N_SUMS * sizeof *v));
+  tn_array *y = call_one("tensor.cumsum", "", x);
+  OK(tn_array_get(y, v, N_SUMS * sizeof *v));
+  tn_array_release(x), tn_array_release(y);
+  return v;
+}
+
+Test(scan, threads_and_instructions_change_no_bit) {
+  static const uint64_t masks[] = {0, TN_CPU_AVX512,
+                                   TN_CPU_AVX512 | TN_CPU_AVX2};
+  static const int64_t inner[] = {1, 40};
+  for (int i = 0; i < 2; ++i) {
+    float *want = find_sums(inner[i], 1, 0);
+    for (uint32_t workers = 1; workers < 5; ++workers)
+      for (int k = 0; k < 3; ++k) {
+        float *have = find_sums(inner[i], workers, masks[k]);
+        cr_assert_eq(memcmp(have, want, N_SUMS * sizeof *want), 0,
+                     "%u workers, mask %d", workers, k);
+        free(have);
+      }
+    free(want);
+  }
+}
+
 /* In f32, 16777216 and one is 16777216. */
 Test(scan, sums_are_kept_in_f64) {
   enum { N = 6 };
