@@ -156,25 +156,25 @@ void tensor_stft_destroy(tensor_stft_state *state) {
 
 /* --------------------------------------------------------------- workspace */
 
-enum {
-  LANES = 8, /* lines that are transformed together */
-  SLICES = 16,
-  ARRAYS = 4
-};
+enum { SLICES = 16, ARRAYS = 4 };
 
 /* The division of lines: into groups, and groups into slices, each with arrays
  * of its own. */
 typedef struct division {
   int64_t lanes, groups, slices;
-  int64_t bytes; /* of the arrays of a slice */
+  int64_t bytes; /* of an array of a slice */
+  int64_t room;  /* of a slice: its arrays, and the memory for a transform */
 } division;
 
 static division divide_lines(const tensor_fourier *plan, int64_t n_lines) {
-  division d = {.lanes = n_lines < LANES ? n_lines : LANES};
-  d.groups = (n_lines + LANES - 1) / LANES;
+  const int64_t most = tensor_fourier_lanes(plan);
+  division d = {.lanes = n_lines < most ? n_lines : most};
+  d.groups = (n_lines + most - 1) / most;
   d.slices = d.groups < SLICES ? d.groups : SLICES;
-  d.bytes = (plan->size * d.lanes * tn_dtype_bytes(plan->dtype) + 63) / 64 * 64;
-  d.bytes *= ARRAYS;
+  d.bytes =
+      tensor_fourier_elements(plan) * d.lanes * tn_dtype_bytes(plan->dtype);
+  d.bytes = (d.bytes + 63) / 64 * 64;
+  d.room = ARRAYS * d.bytes + (tensor_fourier_room(plan) + 63) / 64 * 64;
   return d;
 }
 
@@ -183,13 +183,14 @@ int32_t tensor_dft_count_bytes(const tn_frame *call, int64_t n_lines,
   const tensor_fourier *plan = (const tensor_fourier *)call->prepared;
   *bytes = 0;
   if (n_lines == 0) return TN_OK;
-  if (tn_size_times(plan->size, LANES * ARRAYS * 16 * SLICES) < 0)
+  if (tn_size_times(plan->size,
+                    tensor_fourier_lanes(plan) * ARRAYS * 32 * SLICES) < 0)
     return TN_FAIL(call, TN_OUT_OF_MEMORY,
                    "a transform of length %lld needs more memory than 64 bits "
                    "count",
                    (long long)plan->length);
   const division d = divide_lines(plan, n_lines);
-  *bytes = (uint64_t)(d.slices * d.bytes);
+  *bytes = (uint64_t)(d.slices * d.room);
   return TN_OK;
 }
 
@@ -317,14 +318,18 @@ MOVE_LANE(f64, double)
   } while (0)
 
 static tensor_fourier_lines find_arrays(const task *t, int64_t slice) {
-  char *at = (char *)t->call->ws[0] + slice * t->d.bytes;
-  const int64_t next = t->d.bytes / ARRAYS;
-  return (tensor_fourier_lines){at,
-                                at + next,
-                                at + 2 * next,
-                                at + 3 * next,
-                                t->d.lanes,
-                                tn_kernel_level(t->call)};
+  char *at = (char *)t->call->ws[0] + slice * t->d.room;
+  const int64_t next = t->d.bytes;
+  const double turned = t->sign > 0 ? -1 : 1;
+  return (tensor_fourier_lines){.real = at,
+                                .imaginary = at + next,
+                                .other_real = at + 2 * next,
+                                .other_imaginary = at + 3 * next,
+                                .lanes = t->d.lanes,
+                                .level = tn_kernel_level(t->call),
+                                .room = at + ARRAYS * next,
+                                .sign = turned,
+                                .factor = {t->scale, turned * t->scale}};
 }
 
 static lane find_lane(const task *t, void *array, int64_t number) {
@@ -332,6 +337,12 @@ static lane find_lane(const task *t, void *array, int64_t number) {
                 number,
                 t->d.lanes,
                 {t->plan->dtype, tn_kernel_level(t->call)}};
+}
+
+/* Whether a line consists of pairs that the transform can use itself. */
+static int has_pairs(const task *t, const line_place *p) {
+  return tensor_fourier_takes_pairs(t->plan) && p->c == 2 && p->step == 2 &&
+         p->n == t->plan->length && p->dtype == t->plan->dtype;
 }
 
 /* Reads a line; it becomes its conjugate for a positive sign. */
@@ -361,21 +372,29 @@ static line_place find_line(const task *t, const tn_tensor *array, int64_t i,
       limit_count(n, l->length), c, array->dtype};
 }
 
+/* Writes a line. */
+static void store_line(const task *t, const tensor_fourier_lines *l,
+                       int64_t number, const line_place *p) {
+  const lane re = find_lane(t, l->real, number);
+  const lane im = find_lane(t, l->imaginary, number);
+  CALL(t, store, &re, p, 0, t->scale);
+  if (p->c == 2) CALL(t, store, &im, p, 1, t->sign > 0 ? -t->scale : t->scale);
+}
+
 /* Transforms lines [first, first + n). */
 static void transform_lines(const task *t, tensor_fourier_lines *l,
                             int64_t first, int64_t n) {
+  const line_place one = find_line(t, t->to, first, 1);
+  l->to_pairs = has_pairs(t, &one) ? one.at : NULL;
   for (int64_t k = 0; k < n; ++k) {
     const line_place from = find_line(t, t->from, first + k, 0);
-    load_line(t, l, k, &from);
+    l->from_pairs = has_pairs(t, &from) ? from.at : NULL;
+    if (l->from_pairs == NULL) load_line(t, l, k, &from);
   }
   tensor_fourier_run(t->plan, l);
-  for (int64_t k = 0; k < n; ++k) {
+  for (int64_t k = 0; l->to_pairs == NULL && k < n; ++k) {
     const line_place to = find_line(t, t->to, first + k, 1);
-    const lane re = find_lane(t, l->real, k);
-    const lane im = find_lane(t, l->imaginary, k);
-    CALL(t, store, &re, &to, 0, t->scale);
-    if (to.c == 2)
-      CALL(t, store, &im, &to, 1, t->sign > 0 ? -t->scale : t->scale);
+    store_line(t, l, k, &to);
   }
 }
 
@@ -384,8 +403,8 @@ static int32_t line_slice(void *arg, int64_t begin, int64_t end) {
   for (int64_t s = begin; s < end; ++s) {
     tensor_fourier_lines l = find_arrays(t, s);
     for (int64_t g = s; g < t->d.groups; g += t->d.slices)
-      transform_lines(t, &l, g * LANES,
-                      limit_count(t->n_lines - g * LANES, LANES));
+      transform_lines(t, &l, g * t->d.lanes,
+                      limit_count(t->n_lines - g * t->d.lanes, t->d.lanes));
   }
   return TN_OK;
 }
@@ -442,10 +461,7 @@ static void transform_frames(const task *t, tensor_fourier_lines *l,
   tensor_fourier_run(t->plan, l);
   for (int64_t k = 0; k < n; ++k) {
     const line_place to = find_results(t, t->to, first + k);
-    const lane re = find_lane(t, l->real, k);
-    const lane im = find_lane(t, l->imaginary, k);
-    CALL(t, store, &re, &to, 0, 1);
-    CALL(t, store, &im, &to, 1, 1);
+    store_line(t, l, k, &to);
   }
 }
 
@@ -454,8 +470,8 @@ static int32_t frame_slice(void *arg, int64_t begin, int64_t end) {
   for (int64_t s = begin; s < end; ++s) {
     tensor_fourier_lines l = find_arrays(t, s);
     for (int64_t g = s; g < t->d.groups; g += t->d.slices)
-      transform_frames(t, &l, g * LANES,
-                       limit_count(t->n_lines - g * LANES, LANES));
+      transform_frames(t, &l, g * t->d.lanes,
+                       limit_count(t->n_lines - g * t->d.lanes, t->d.lanes));
   }
   return TN_OK;
 }

@@ -1,134 +1,194 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fourier_loops.h: the passes of a transform for one type (FOURIER_T), with
- * names by FOURIER_NAME and instructions of FOURIER_TARGET. fourier.c includes
- * it for each of them; with FOURIER_FILLS it has the functions that fill
- * tables.
- *
- * A pass (Stockham) has a length n, a factor r of it, and s adjacent elements
- * for each place: x[p + n/r * j] for all j become the places r * p + k of y.
+ * fourier_loops.h: a transform for one type (FOURIER_T), with names by
+ * FOURIER_NAME and instructions of FOURIER_TARGET. fourier.c includes it for
+ * each of them; with FOURIER_FILLS it has the functions that fill tables.
  */
+#include "fourier_passes.h"
 
-/* The operands of a pass. */
-typedef struct FOURIER_NAME(pass) {
-  const tensor_fourier *plan;
-  const FOURIER_T *xr, *xi;
-  FOURIER_T *yr, *yi;
-  int64_t n, s;
-  int64_t unit; /* the table's step for exp(-2 pi i / n) */
-  int32_t r;
-} FOURIER_NAME(pass);
-
-/* exp(-2 pi i k / size) of the table. */
-typedef struct FOURIER_NAME(root) {
-  FOURIER_T c, s;
-} FOURIER_NAME(root);
-
-FOURIER_TARGET static inline FOURIER_NAME(root)
-    FOURIER_NAME(get_root)(const tensor_fourier *plan, int64_t k) {
-  const FOURIER_NAME(root) w = {((const FOURIER_T *)plan->cosine)[k],
-                                -((const FOURIER_T *)plan->sine)[k]};
-  return w;
-}
-
-FOURIER_TARGET static void FOURIER_NAME(run_pass_2)(const FOURIER_NAME(pass) *
-                                                    t) {
-  const int64_t m = t->n / 2, s = t->s;
-  for (int64_t p = 0; p < m; ++p) {
-    const FOURIER_NAME(root) w = FOURIER_NAME(get_root)(t->plan, p * t->unit);
-    const FOURIER_T *ar = t->xr + p * s, *ai = t->xi + p * s;
-    const FOURIER_T *br = ar + m * s, *bi = ai + m * s;
-    FOURIER_T *yr = t->yr + 2 * p * s, *yi = t->yi + 2 * p * s;
-    TN_KERNEL_INDEPENDENT
-    for (int64_t q = 0; q < s; ++q) {
-      const FOURIER_T dr = ar[q] - br[q], di = ai[q] - bi[q];
-      yr[q] = ar[q] + br[q];
-      yi[q] = ai[q] + bi[q];
-      yr[s + q] = dr * w.c - di * w.s;
-      yi[s + q] = dr * w.s + di * w.c;
-    }
+FOURIER_TARGET static void FOURIER_NAME(run_pass)(const FOURIER_NAME(pass) * t,
+                                                  int form) {
+  switch (t->r) {
+    case 2:
+      FOURIER_NAME(run_pass_2)(t, form);
+      break;
+    case 3:
+      FOURIER_NAME(run_pass_3)(t, form);
+      break;
+    case 4:
+      FOURIER_NAME(run_pass_4)(t, form);
+      break;
+    case 5:
+      FOURIER_NAME(run_pass_5)(t, form);
+      break;
+    case 7:
+      FOURIER_NAME(run_pass_7)(t, form);
+      break;
+    case 8:
+      FOURIER_NAME(run_pass_8)(t, form);
+      break;
+    default:
+      FOURIER_NAME(run_pass_any)(t);
   }
 }
 
-FOURIER_TARGET static void FOURIER_NAME(run_pass_4)(const FOURIER_NAME(pass) *
-                                                    t) {
-  const int64_t m = t->n / 4, s = t->s;
-  for (int64_t p = 0; p < m; ++p) {
-    const FOURIER_NAME(root) u = FOURIER_NAME(get_root)(t->plan, p * t->unit);
-    const FOURIER_NAME(root) v =
-        FOURIER_NAME(get_root)(t->plan, 2 * p * t->unit);
-    const FOURIER_NAME(root) w =
-        FOURIER_NAME(get_root)(t->plan, 3 * p * t->unit);
-    const FOURIER_T *xr = t->xr + p * s, *xi = t->xi + p * s;
-    FOURIER_T *yr = t->yr + 4 * p * s, *yi = t->yi + 4 * p * s;
-    TN_KERNEL_INDEPENDENT
-    for (int64_t q = 0; q < s; ++q) {
-      const int64_t b = q + m * s, c = q + 2 * m * s, d = q + 3 * m * s;
-      const FOURIER_T er = xr[q] + xr[c], ei = xi[q] + xi[c];
-      const FOURIER_T fr = xr[q] - xr[c], fi = xi[q] - xi[c];
-      const FOURIER_T gr = xr[b] + xr[d], gi = xi[b] + xi[d];
-      /* -i times the difference */
-      const FOURIER_T hr = xi[b] - xi[d], hi = xr[d] - xr[b];
-      const FOURIER_T jr = fr + hr, ji = fi + hi;
-      const FOURIER_T kr = er - gr, ki = ei - gi;
-      const FOURIER_T lr = fr - hr, li = fi - hi;
-      yr[q] = er + gr;
-      yi[q] = ei + gi;
-      yr[s + q] = jr * u.c - ji * u.s;
-      yi[s + q] = jr * u.s + ji * u.c;
-      yr[2 * s + q] = kr * v.c - ki * v.s;
-      yi[2 * s + q] = kr * v.s + ki * v.c;
-      yr[3 * s + q] = lr * w.c - li * w.s;
-      yi[3 * s + q] = lr * w.s + li * w.c;
-    }
-  }
-}
-
-/* Any factor: a sum of r products for each of r results. */
-FOURIER_TARGET static void FOURIER_NAME(run_pass_any)(const FOURIER_NAME(pass) *
-                                                      t) {
-  const int64_t m = t->n / t->r, s = t->s, size = t->plan->size;
-  for (int64_t p = 0; p < m; ++p)
-    for (int64_t k = 0; k < t->r; ++k) {
-      FOURIER_T *yr = t->yr + (t->r * p + k) * s;
-      FOURIER_T *yi = t->yi + (t->r * p + k) * s;
-      for (int64_t q = 0; q < s; ++q) yr[q] = yi[q] = 0;
-      for (int64_t j = 0; j < t->r; ++j) {
-        const int64_t turn = k * p * t->unit + j * k % t->r * (size / t->r);
-        const FOURIER_NAME(root) w =
-            FOURIER_NAME(get_root)(t->plan, turn < size ? turn : turn - size);
-        const FOURIER_T *xr = t->xr + (p + m * j) * s;
-        const FOURIER_T *xi = t->xi + (p + m * j) * s;
-        TN_KERNEL_INDEPENDENT
-        for (int64_t q = 0; q < s; ++q) {
-          yr[q] += xr[q] * w.c - xi[q] * w.s;
-          yi[q] += xr[q] * w.s + xi[q] * w.c;
-        }
-      }
-    }
-}
-
-/* All passes over lines of `size` elements. */
-FOURIER_TARGET static void FOURIER_NAME(run_passes)(const tensor_fourier *plan,
-                                                    tensor_fourier_lines *l) {
+/* All passes over `lanes` lines of plan->size elements. */
+FOURIER_TARGET static void FOURIER_NAME(run_lanes)(const tensor_fourier *plan,
+                                                   tensor_fourier_lines *l,
+                                                   const block_ends *ends) {
   FOURIER_NAME(pass)
   t = {.plan = plan, .n = plan->size, .s = l->lanes, .unit = 1};
+  t.tr = (const FOURIER_T *)ends->turn_cosine;
+  t.ti = (const FOURIER_T *)ends->turn_sine;
+  t.step = ends->step;
+  t.sign = (FOURIER_T)ends->sign;
+  t.fr = (FOURIER_T)ends->factor[0];
+  t.fi = (FOURIER_T)ends->factor[1];
   for (int32_t i = 0; i < plan->n_factors; ++i) {
+    const int form = find_form(plan, ends, i);
     t.r = plan->factor[i];
-    t.xr = (const FOURIER_T *)l->real;
+    t.xr = (const FOURIER_T *)(i == 0 && ends->from_pairs ? ends->from_pairs
+                                                          : l->real);
     t.xi = (const FOURIER_T *)l->imaginary;
-    t.yr = (FOURIER_T *)l->other_real;
-    t.yi = (FOURIER_T *)l->other_imaginary;
-    if (t.r == 4)
-      FOURIER_NAME(run_pass_4)(&t);
-    else if (t.r == 2)
-      FOURIER_NAME(run_pass_2)(&t);
-    else
-      FOURIER_NAME(run_pass_any)(&t);
+    t.yr = (FOURIER_T *)(form == TIMES_TABLE ? ends->to_real
+                         : form == TO_PAIRS  ? ends->to_pairs
+                                             : l->other_real);
+    t.yi = (FOURIER_T *)(form == TIMES_TABLE ? ends->to_imaginary
+                                             : l->other_imaginary);
+    FOURIER_NAME(run_pass)(&t, form);
     exchange_arrays(l);
     t.n /= t.r;
     t.s *= t.r;
     t.unit *= t.r;
   }
+}
+
+/* Loads a block of columns from pairs or from arrays; missing ones are 0. */
+FOURIER_TARGET static void FOURIER_NAME(load_block)(
+    const tensor_fourier_lines *l, const tensor_fourier_lines *part,
+    const block_copy *c) {
+  for (int64_t k = 0; k < c->n; ++k) {
+    FOURIER_T *re = (FOURIER_T *)part->real + k * FOURIER_LANES;
+    FOURIER_T *im = (FOURIER_T *)part->imaginary + k * FOURIER_LANES;
+    const int64_t at = c->first + k * c->step;
+    for (int64_t q = 0; q < FOURIER_LANES; ++q) re[q] = im[q] = 0;
+    if (l->from_pairs != NULL) {
+      const FOURIER_T *x = (const FOURIER_T *)l->from_pairs + 2 * at;
+      for (int64_t q = 0; q < c->width; ++q) {
+        re[q] = x[2 * q];
+        im[q] = (FOURIER_T)l->sign * x[2 * q + 1];
+      }
+      continue;
+    }
+    for (int64_t q = 0; q < c->width; ++q) {
+      re[q] = ((const FOURIER_T *)l->real)[at + q];
+      im[q] = ((const FOURIER_T *)l->imaginary)[at + q];
+    }
+  }
+}
+
+FOURIER_TARGET static void FOURIER_NAME(store_block)(
+    const tensor_fourier_lines *l, const tensor_fourier_lines *part,
+    const block_copy *c) {
+  for (int64_t k = 0; k < c->n; ++k) {
+    const FOURIER_T *re = (const FOURIER_T *)part->real + k * FOURIER_LANES;
+    const FOURIER_T *im =
+        (const FOURIER_T *)part->imaginary + k * FOURIER_LANES;
+    const int64_t at = c->first + k * c->step;
+    if (l->to_pairs != NULL) {
+      FOURIER_T *x = (FOURIER_T *)l->to_pairs + 2 * at;
+      for (int64_t q = 0; q < c->width; ++q) {
+        x[2 * q] = (FOURIER_T)l->factor[0] * re[q];
+        x[2 * q + 1] = (FOURIER_T)l->factor[1] * im[q];
+      }
+      continue;
+    }
+    for (int64_t q = 0; q < c->width; ++q) {
+      ((FOURIER_T *)l->real)[at + q] = re[q];
+      ((FOURIER_T *)l->imaginary)[at + q] = im[q];
+    }
+  }
+}
+
+/* The columns of a line as a matrix, and products with the roots of the whole
+ * line. The results are in the other arrays, block by block. */
+FOURIER_TARGET static void FOURIER_NAME(run_columns)(const tensor_fourier *plan,
+                                                     tensor_fourier_lines *l) {
+  const int64_t n = plan->columns->size, next = plan->rows->size;
+  const int fuses = has_fused_ends(plan->columns);
+  for (int64_t c = 0; c < next; c += FOURIER_LANES) {
+    const int64_t width = next - c < FOURIER_LANES ? next - c : FOURIER_LANES;
+    const int64_t at = c * n; /* of the block */
+    const block_copy in = {n, c, next, width};
+    const FOURIER_T *wr = (const FOURIER_T *)plan->turn_cosine + at;
+    const FOURIER_T *wi = (const FOURIER_T *)plan->turn_sine + at;
+    FOURIER_T *yr = (FOURIER_T *)l->other_real + at;
+    FOURIER_T *yi = (FOURIER_T *)l->other_imaginary + at;
+    tensor_fourier_lines part = find_part(plan, l);
+    block_ends ends = {.step = next, .sign = l->sign};
+    if (fuses) {
+      ends.turn_cosine = wr;
+      ends.turn_sine = wi;
+      ends.to_real = yr;
+      ends.to_imaginary = yi;
+    }
+    if (fuses && l->from_pairs != NULL && width == FOURIER_LANES)
+      ends.from_pairs = (const FOURIER_T *)l->from_pairs + 2 * c;
+    else
+      FOURIER_NAME(load_block)(l, &part, &in);
+    FOURIER_NAME(run_lanes)(plan->columns, &part, &ends);
+    const FOURIER_T *xr = (const FOURIER_T *)part.real;
+    const FOURIER_T *xi = (const FOURIER_T *)part.imaginary;
+    const int64_t rest = fuses ? 0 : n * FOURIER_LANES;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < rest; ++i) {
+      yr[i] = xr[i] * wr[i] - xi[i] * wi[i];
+      yi[i] = xr[i] * wi[i] + xi[i] * wr[i];
+    }
+  }
+}
+
+/* The rows, FOURIER_LANES at a time; results of a row are a column. */
+FOURIER_TARGET static void FOURIER_NAME(run_rows)(const tensor_fourier *plan,
+                                                  tensor_fourier_lines *l) {
+  const int64_t n = plan->rows->size, next = plan->columns->size;
+  tn_transpose_fn *turn = tn_transpose_of(sizeof(FOURIER_T), l->level);
+  for (int64_t c = 0; c < next; c += FOURIER_LANES) {
+    const int64_t width = next - c < FOURIER_LANES ? next - c : FOURIER_LANES;
+    const block_copy out = {n, c, next, width};
+    tensor_fourier_lines part = find_part(plan, l);
+    block_ends ends = {.step = next, .factor = {l->factor[0], l->factor[1]}};
+    for (int64_t b = 0; b < n; b += FOURIER_LANES) {
+      const int64_t left = n - b < FOURIER_LANES ? n - b : FOURIER_LANES;
+      const int64_t at = b * next + c * FOURIER_LANES;
+      tn_transpose t = {(char *)((FOURIER_T *)part.real + b * FOURIER_LANES),
+                        (const char *)((const FOURIER_T *)l->other_real + at),
+                        FOURIER_LANES,
+                        FOURIER_LANES,
+                        left,
+                        width};
+      turn(&t);
+      t.to = (char *)((FOURIER_T *)part.imaginary + b * FOURIER_LANES);
+      t.from = (const char *)((const FOURIER_T *)l->other_imaginary + at);
+      turn(&t);
+    }
+    if (has_fused_ends(plan->rows) && l->to_pairs != NULL &&
+        width == FOURIER_LANES)
+      ends.to_pairs = (FOURIER_T *)l->to_pairs + 2 * c;
+    FOURIER_NAME(run_lanes)(plan->rows, &part, &ends);
+    if (ends.to_pairs == NULL) FOURIER_NAME(store_block)(l, &part, &out);
+  }
+}
+
+/* Lines of `size` elements: several by all passes, one in two steps. */
+FOURIER_TARGET static void FOURIER_NAME(run_passes)(const tensor_fourier *plan,
+                                                    tensor_fourier_lines *l) {
+  if (plan->columns == NULL) {
+    const block_ends none = {.step = 0};
+    FOURIER_NAME(run_lanes)(plan, l, &none);
+    return;
+  }
+  FOURIER_NAME(run_columns)(plan, l);
+  FOURIER_NAME(run_rows)(plan, l);
 }
 
 /* Multiplies elements [0, n) of each line by (c, s), or by its conjugate, and
@@ -142,6 +202,7 @@ FOURIER_TARGET static void FOURIER_NAME(multiply_line)(tensor_fourier_lines *l,
   for (int64_t k = 0; k < n; ++k) {
     FOURIER_T *re = (FOURIER_T *)l->real + k * l->lanes;
     FOURIER_T *im = (FOURIER_T *)l->imaginary + k * l->lanes;
+    TN_KERNEL_INDEPENDENT
     for (int64_t q = 0; q < l->lanes; ++q) {
       const FOURIER_T x = re[q] * c[k] - im[q] * s[k];
       im[q] = sign * (re[q] * s[k] + im[q] * c[k]);
@@ -174,6 +235,19 @@ FOURIER_TARGET static void FOURIER_NAME(run_chirp)(const tensor_fourier *plan,
 }
 
 #ifdef FOURIER_FILLS
+/* exp(-2 pi i k j / size) for element j of row k of a line as a matrix, in
+ * blocks of columns. */
+FOURIER_TARGET static void FOURIER_NAME(fill_turns)(tensor_fourier *plan) {
+  const int64_t n = plan->columns->size;
+  for (int64_t j = 0; j < plan->rows->size; ++j)
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t at = (j / FOURIER_LANES * n + k) * FOURIER_LANES;
+      const FOURIER_NAME(root) w = FOURIER_NAME(get_root)(plan, k * j);
+      ((FOURIER_T *)plan->turn_cosine)[at + j % FOURIER_LANES] = w.c;
+      ((FOURIER_T *)plan->turn_sine)[at + j % FOURIER_LANES] = w.s;
+    }
+}
+
 FOURIER_TARGET static void FOURIER_NAME(fill_tables)(tensor_fourier *plan) {
   const double turn = 6.283185307179586476925286766559 / (double)plan->size;
   for (int64_t i = 0; i < plan->size; ++i) {

@@ -119,9 +119,9 @@ static void check_length(int64_t length, tn_dtype dtype, double tolerance) {
 
 /* Powers of small factors, and primes and their products above 31. */
 Test(dft, any_length_is_transformed) {
-  static const int64_t lengths[] = {1,   13,  23,   37,   49,   64,
-                                    97,  128, 121,  210,  243,  509,
-                                    625, 961, 1024, 1369, 2000, 4099};
+  static const int64_t lengths[] = {
+      1,   13,  23,  37,  49,  64,   97,   128,  121,  210,  243,
+      256, 272, 509, 625, 961, 1024, 1369, 2000, 4099, 8192, 13440};
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
     check_length(lengths[i], TN_F64, 1e-12);
     check_length(lengths[i], TN_F32, 4e-6);
@@ -141,6 +141,8 @@ Test(dft, every_level_of_instructions_gives_the_same) {
     for (int64_t length = 30; length < 40; ++length) {
       check_length(length, TN_F64, 1e-12);
       check_length(length, TN_F32, 4e-6);
+      check_length(16 * length, TN_F64, 1e-12);
+      check_length(16 * length, TN_F32, 4e-6);
     }
   }
 }
