@@ -402,7 +402,8 @@ static int32_t line_slice(void *arg, int64_t begin, int64_t end) {
   const task *t = (const task *)arg;
   for (int64_t s = begin; s < end; ++s) {
     tensor_fourier_lines l = find_arrays(t, s);
-    for (int64_t g = s; g < t->d.groups; g += t->d.slices)
+    const int64_t last = (s + 1) * t->d.groups / t->d.slices;
+    for (int64_t g = s * t->d.groups / t->d.slices; g < last; ++g)
       transform_lines(t, &l, g * t->d.lanes,
                       limit_count(t->n_lines - g * t->d.lanes, t->d.lanes));
   }

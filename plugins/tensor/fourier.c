@@ -221,6 +221,12 @@ static tensor_fourier *create_part(int64_t size, tn_dtype dtype) {
   plan->length = plan->size = size;
   plan->dtype = dtype;
   (void)find_factors(plan, size);
+  /* Odd factors first, since the first pass has the most inputs in memory. */
+  for (int32_t i = 0; i < plan->n_factors / 2; ++i) {
+    const int32_t f = plan->factor[i];
+    plan->factor[i] = plan->factor[plan->n_factors - 1 - i];
+    plan->factor[plan->n_factors - 1 - i] = f;
+  }
   if (!allocate_tables(plan)) {
     free(plan);
     return NULL;

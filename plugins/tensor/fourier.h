@@ -17,7 +17,7 @@ typedef struct tensor_fourier {
   tn_dtype dtype;
   int32_t n_factors;
   int32_t factor[64]; /* of size */
-  void *cosine;       /* of 2 pi i / size, for each i */
+  void *cosine;       /* of -2 pi i / size, for each i */
   void *sine;
   /* A long line: the plans of its columns and of its rows; otherwise NULL. */
   struct tensor_fourier *columns;

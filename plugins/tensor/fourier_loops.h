@@ -252,7 +252,7 @@ FOURIER_TARGET static void FOURIER_NAME(fill_tables)(tensor_fourier *plan) {
   const double turn = 6.283185307179586476925286766559 / (double)plan->size;
   for (int64_t i = 0; i < plan->size; ++i) {
     ((FOURIER_T *)plan->cosine)[i] = (FOURIER_T)cos(turn * (double)i);
-    ((FOURIER_T *)plan->sine)[i] = (FOURIER_T)sin(turn * (double)i);
+    ((FOURIER_T *)plan->sine)[i] = (FOURIER_T)-sin(turn * (double)i);
   }
 }
 

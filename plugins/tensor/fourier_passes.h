@@ -24,7 +24,7 @@ typedef struct FOURIER_NAME(pass) {
   FOURIER_T fr, fi; /* factors of parts that are written */
 } FOURIER_NAME(pass);
 
-/* exp(-2 pi i k / size) of the table. */
+/* exp(-2 pi i k / size) of the table: cosine and sine. */
 typedef struct FOURIER_NAME(root) {
   FOURIER_T c, s;
 } FOURIER_NAME(root);
@@ -32,7 +32,7 @@ typedef struct FOURIER_NAME(root) {
 FOURIER_TARGET static inline FOURIER_NAME(root)
     FOURIER_NAME(get_root)(const tensor_fourier *plan, int64_t k) {
   const FOURIER_NAME(root) w = {((const FOURIER_T *)plan->cosine)[k],
-                                -((const FOURIER_T *)plan->sine)[k]};
+                                ((const FOURIER_T *)plan->sine)[k]};
   return w;
 }
 

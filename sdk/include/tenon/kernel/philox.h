@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* The first of some blocks: its key and its counter, whose lower half alone
- * grows from one block to the next. */
+/* The first of some blocks: a key and a counter. Only the lower half of the
+ * counter grows from one block to the next. */
 typedef struct tn_philox_place {
   uint64_t key, low, high;
 } tn_philox_place;
