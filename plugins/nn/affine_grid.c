@@ -9,6 +9,7 @@
 #include "axis.h"
 #include "grid_view.h"
 #include "nn.h"
+#include "second.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -48,6 +49,12 @@ int32_t nn_grid_generator_infer(const tn_frame *call) {
   const int32_t code = call->host->set_shape(call, TN_OPERAND_IN, 0, n_in, in);
   if (code != TN_OK) return code;
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, 4, to);
+}
+
+int32_t nn_grid_generator_grad_infer(const tn_frame *call) {
+  static const uint32_t in[] = {1}, out[] = {0};
+  return nn_infer_like_forward(
+      call, &(nn_forward_inference){nn_grid_generator_infer, in, out, 1, 1});
 }
 
 /* ---------------------------------------------------------------- elements */
@@ -181,4 +188,9 @@ int32_t nn_grid_generator(const tn_frame *call) {
 
 int32_t nn_grid_generator_backward(const tn_frame *call) {
   return nn_grid_generator(call);
+}
+
+int32_t nn_grid_generator_grad(const tn_frame *call) {
+  const tn_frame own = nn_make_backward_call(call);
+  return nn_grid_generator_backward(&own);
 }

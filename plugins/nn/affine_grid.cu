@@ -5,6 +5,7 @@
  */
 #include "affine_positions.cuh"
 #include "grid_view.h"
+#include "second.h"
 
 /* Computes a grid of a flow, or the gradient of the flow. */
 template <class C>
@@ -61,4 +62,9 @@ int32_t nn_grid_generator_cuda(const tn_frame *call) {
 
 int32_t nn_grid_generator_cuda_backward(const tn_frame *call) {
   return nn_grid_generator_cuda(call);
+}
+
+int32_t nn_grid_generator_grad_cuda(const tn_frame *call) {
+  const tn_frame own = nn_make_backward_call(call);
+  return nn_grid_generator_cuda_backward(&own);
 }

@@ -10,6 +10,7 @@
 #include "nn.h"
 #include "operands.h"
 #include "pool_largest.h"
+#include "second.h"
 #include "workspaces.h"
 
 /* ------------------------------------------------------------------ shapes */
@@ -18,6 +19,14 @@ int32_t nn_max_pool_indices_infer(const tn_frame *call) {
   nn_pool_call own;
   nn_max_pool_make_call(call, &own);
   return nn_pooling_infer(&own.frame);
+}
+
+int32_t nn_max_pool_indices_grad_infer(const tn_frame *call) {
+  static const uint32_t in[] = {2}, out[] = {0};
+  nn_pool_call own;
+  nn_max_pool_make_call(call, &own);
+  return nn_infer_like_forward(
+      &own.frame, &(nn_forward_inference){nn_pooling_infer, in, out, 1, 1});
 }
 
 int32_t nn_max_unpool_infer(const tn_frame *call) {
@@ -146,6 +155,16 @@ int32_t nn_max_pool_indices_backward(const tn_frame *call) {
       call, images, w.pool.in_size + w.pool.out_size, add_slice, &w);
   if (code == TN_OK) nn_operands_close_output(&x, 0, w.to);
   return code;
+}
+
+/* Sets *bytes to the workspace of a call. */
+int32_t nn_max_pool_indices_grad_bytes(const tn_frame *call, uint64_t *bytes) {
+  return nn_max_pool_indices_bytes(call, bytes);
+}
+
+int32_t nn_max_pool_indices_grad(const tn_frame *call) {
+  const tn_frame own = nn_make_backward_call(call);
+  return nn_max_pool_indices_backward(&own);
 }
 
 /* --------------------------------------------------------------- unpooling */

@@ -5,6 +5,7 @@
  * last one with each index is known.
  */
 #include "max_unpool_view.h"
+#include "second.h"
 #include "tenon/kernel/scatter.cuh"
 #include "windows.cuh"
 
@@ -106,6 +107,11 @@ int32_t nn_max_pool_indices_cuda_backward(const tn_frame *call) {
                                 tn_tensor_size(to), stream, a, v);
     });
   });
+}
+
+int32_t nn_max_pool_indices_grad_cuda(const tn_frame *call) {
+  const tn_frame own = nn_make_backward_call(call);
+  return nn_max_pool_indices_cuda_backward(&own);
 }
 
 /* --------------------------------------------------------------- unpooling */

@@ -72,6 +72,28 @@ static const linear_case cases[] = {
      0,
      1,
      {{2, {2, 3}}}},
+    {"nn.max_pool_indices",
+     "kernel=(2,2) stride=(1,2)",
+     1,
+     1,
+     0,
+     1,
+     {{4, {1, 2, 3, 4}}}},
+    {"nn.max_pool_indices",
+     "kernel=(2,) pad=(3,) stride=(2,)",
+     1,
+     1,
+     0,
+     1,
+     {{3, {2, 1, 3}}}},
+    {"nn.grid_generator", "target_shape=(2,3)", 1, 1, 0, 1, {{2, {2, 6}}}},
+    {"nn.grid_generator",
+     "transform_type=warp",
+     1,
+     1,
+     0,
+     1,
+     {{4, {1, 2, 2, 3}}}},
     {"nn.unfold", "kernel=(2,) pad=(1,)", 1, 1, 0, 1, {{3, {1, 1, 4}}}},
     {"nn.fold", "output_size=(4,) kernel=(2,)", 1, 1, 0, 1, {{3, {1, 2, 3}}}},
     {"tensor.dot", NULL, 2, 3, 3, 1, {{2, {2, 3}}, {2, {3, 2}}}},
@@ -304,6 +326,7 @@ static void check(tn_runtime *rt, const linear_case *c) {
 Test(linear, gradients_have_gradients_in_graphs) {
   tn_runtime *rt = host_open();
   OK(tn_plugin_load(rt, PLUGIN_OTHER));
+  OK(tn_plugin_load(rt, ELEMWISE_FILE));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
     check(rt, &cases[i]);
   tn_runtime_release(rt);
