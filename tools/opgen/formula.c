@@ -126,13 +126,13 @@ static bool is_reserved(const char *name) {
   return false;
 }
 
-/* The same for formulas over lines: "r0", "e0", "count". */
+/* The same for formulas over lines: "r0", "e0", "line", "count". */
 static bool is_reserved_in_lines(const char *name) {
   static const char *const taken[] = {"count", "rows", "line",
                                       "at",    "from", "l"};
   for (size_t i = 0; i < sizeof taken / sizeof *taken; ++i)
     if (strcmp(taken[i], name) == 0) return true;
-  return strchr("revso", name[0]) != NULL && name[0] != '\0' &&
+  return strchr("revsox", name[0]) != NULL && name[0] != '\0' &&
          name[1] != '\0' && strspn(name + 1, "0123456789") == strlen(name + 1);
 }
 

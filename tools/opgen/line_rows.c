@@ -72,18 +72,24 @@ typedef struct source_list {
   size_t n;
 } source_list;
 
+/* The place of a source; list->n: it is not there. */
+static size_t find_source(const source_list *list, const tnm_expr *source) {
+  size_t i = 0;
+  while (i < list->n && (list->v[i]->kind != source->kind ||
+                         list->v[i]->index != source->index))
+    ++i;
+  return i;
+}
+
 static void list_sources(const line_plan *plan, uint64_t steps,
                          source_list *list) {
   list->n = 0;
   for (uint32_t s = 0; s < plan->n_steps; ++s) {
     const formula_use *use = &plan->steps[s].use;
-    for (size_t i = 0; line_has_step(steps, s) && i < use->n_tensors; ++i) {
-      size_t k = 0;
-      while (k < list->n && (list->v[k]->kind != use->tensors[i]->kind ||
-                             list->v[k]->index != use->tensors[i]->index))
-        ++k;
-      if (k == list->n && k < MAX_SOURCES) list->v[list->n++] = use->tensors[i];
-    }
+    for (size_t i = 0; line_has_step(steps, s) && i < use->n_tensors; ++i)
+      if (find_source(list, use->tensors[i]) == list->n &&
+          list->n < MAX_SOURCES)
+        list->v[list->n++] = use->tensors[i];
   }
 }
 
@@ -161,28 +167,47 @@ static void add_target(const row_loop *loop, uint32_t step) {
           plan->place[step]);
 }
 
+/* Declares all sources, and sixteen times each value of a line. */
 static void add_sources(const row_loop *loop) {
+  const kernel_pass *pass = loop->plan->pass;
   source_list list;
   list_sources(loop->plan, loop->steps, &list);
-  for (size_t i = 0; i < list.n; ++i) add_source(loop, list.v[i]);
+  for (size_t i = 0; i < list.n; ++i) {
+    add_source(loop, list.v[i]);
+    if (loop->wide && !is_row(loop, list.v[i]))
+      c_add(pass->c, "const tn_wide x%zu = tn_wide_of(%s);\n", i,
+            formula_variable(pass, list.v[i]));
+  }
+}
+
+/* Loads sixteen elements of each row, of which `n` exist. */
+static void add_loads(const row_loop *loop, const char *n) {
+  const kernel_pass *pass = loop->plan->pass;
+  source_list list;
+  list_sources(loop->plan, loop->steps, &list);
+  for (size_t i = 0; i < list.n; ++i)
+    if (is_row(loop, list.v[i]) && !is_own(loop, list.v[i]))
+      c_add(pass->c, "const tn_wide x%zu = tn_lines_wide_load(%s + i, %s);\n",
+            i, formula_variable(pass, list.v[i]), n);
 }
 
 /* ----------------------------------------------------------------- elements */
 
-/* One element of a source, or sixteen of which `n` exist. */
-static const char *write_element(const row_loop *loop, const tnm_expr *source,
-                                 const char *n) {
+/* One element of a source; "x1" for sixteen of them. */
+static const char *write_element(const row_loop *loop, const tnm_expr *source) {
   const kernel_pass *pass = loop->plan->pass;
-  const char *name = formula_variable(pass, source);
   if (is_own(loop, source)) return pass_format(pass, "v%u", source->index);
-  if (!loop->wide)
-    return is_row(loop, source) ? pass_format(pass, "%s[i]", name) : name;
-  if (!is_row(loop, source)) return pass_format(pass, "tn_wide_of(%s)", name);
-  return pass_format(pass, "tn_lines_wide_load(%s + i, %s)", name, n);
+  if (loop->wide) {
+    source_list list;
+    list_sources(loop->plan, loop->steps, &list);
+    return pass_format(pass, "x%zu", find_source(&list, source));
+  }
+  const char *name = formula_variable(pass, source);
+  return is_row(loop, source) ? pass_format(pass, "%s[i]", name) : name;
 }
 
 /* Adds "const float v1 = rms_norm_R1_f32(data[i]);". */
-static void add_element(const row_loop *loop, uint32_t step, const char *n) {
+static void add_element(const row_loop *loop, uint32_t step) {
   const line_step *own = &loop->plan->steps[step];
   kernel_pass pass = *loop->plan->pass;
   pass.form = loop->wide ? FORM_WIDE : FORM_OWN;
@@ -190,17 +215,17 @@ static void add_element(const row_loop *loop, uint32_t step, const char *n) {
   const char *list = own->use.n_params > 0 ? "&p" : "";
   if (line_step_is_plain(loop->plan, own)) {
     c_add(pass.c, "const %s v%u = %s;\n", type, step,
-          write_element(loop, own->formula.expr, n));
+          write_element(loop, own->formula.expr));
     return;
   }
   for (size_t i = 0; i < own->use.n_tensors; ++i)
     list = pass_format(&pass, "%s%s%s", list, list[0] != '\0' ? ", " : "",
-                       write_element(loop, own->use.tensors[i], n));
+                       write_element(loop, own->use.tensors[i]));
   c_add(pass.c, "const %s v%u = %s(%s);\n", type, step,
         formula_name(&pass, &own->use, loop->class_bit), list);
 }
 
-/* Adds "larger" or "smaller" for a step that keeps one element. */
+/* "larger" or "smaller", for a step that keeps one element. */
 static const char *choice(const row_loop *loop, uint32_t step) {
   return loop->plan->steps[step].kind == LINE_MAX ? "larger" : "smaller";
 }
@@ -244,9 +269,10 @@ static void add_store(const row_loop *loop, uint32_t step, const char *n) {
  * are computed before one is stored. */
 static void add_elements(const row_loop *loop, const char *n) {
   const line_plan *plan = loop->plan;
+  if (loop->wide) add_loads(loop, n);
   for (uint32_t i = 0; i < plan->n_steps; ++i)
     if (line_has_step(loop->steps, plan->order[i]))
-      add_element(loop, plan->order[i], n);
+      add_element(loop, plan->order[i]);
   for (uint32_t i = 0; i < plan->n_steps; ++i) {
     const uint32_t step = plan->order[i];
     if (!line_has_step(loop->steps, step)) continue;
@@ -285,15 +311,15 @@ static void add_start(const row_loop *loop, uint32_t step) {
 /* Adds the partial results to the total of a line. */
 static void add_finish(const row_loop *loop, uint32_t step) {
   const line_plan *plan = loop->plan;
-  const char *what = is_chosen(loop, step) ? pass_format(plan->pass, "keep_%s",
+  const char *verb = is_chosen(loop, step) ? pass_format(plan->pass, "keep_%s",
                                                          choice(loop, step))
                                            : "add_lanes";
   if (loop->wide)
     c_add(plan->pass->c, "tn_lines_wide_%s(&rows->totals[%u][line], &s%u);\n",
-          what, plan->place[step], step);
+          verb, plan->place[step], step);
   else
     c_add(plan->pass->c, "tn_lines_%s_%s(&rows->totals[%u][line], s%u);\n",
-          what, tnm_class_name(loop->class_bit), plan->place[step], step);
+          verb, tnm_class_name(loop->class_bit), plan->place[step], step);
 }
 
 /* -------------------------------------------------------------------- loops */

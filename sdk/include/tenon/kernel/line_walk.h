@@ -40,7 +40,7 @@ enum {
   TN_LINES_WIDTH = 256, /* most neighbouring lines that are computed together */
   TN_LINES_LEAST_WIDTH = 64, /* fewest of them */
   TN_LINES_SHORT = 32, /* elements of a line that is computed so in any order */
-  TN_LINES_FLUSHED = 64,   /* lines whose sums at each place are added in f32 */
+  TN_LINES_FLUSHED = 16,   /* lines whose sums at each place are added in f32 */
   TN_LINES_GROUPS = 32,    /* most groups of lines with sums of their own */
   TN_LINES_SCRATCH = 65536 /* bytes of all rows of a thread */
 };
@@ -359,8 +359,10 @@ static inline void tn_lines_divide_rows(tn_lines_work *w) {
   const int64_t rows = w->n_rows > 0 ? w->n_rows : 1;
   const int64_t most = TN_LINES_SCRATCH / w->bytes / rows / 16 * 16;
   w->room = w->length > 0 ? (w->length + 15) / 16 * 16 : 16;
-  if (w->n_rows > 0 && w->room > most)
-    w->room = most < TN_LINES_PART ? most : TN_LINES_PART;
+  if (w->n_rows > 0 && w->room > most) {
+    w->room = TN_LINES_PART;
+    if (w->room > most) w->room = most;
+  }
   w->batch = TN_LINES_NEAR / (w->room * (full > 0 ? full : 1));
   if (w->n_rows > 0 && w->batch > most / w->room) w->batch = most / w->room;
   if (w->batch > TN_LINES_BATCH) w->batch = TN_LINES_BATCH;
