@@ -268,10 +268,10 @@ static inline bool tn__dtype_is_float(tn_dtype dtype) {
 }
 /* Adds the names of a set of TN_BIT_*, for example "f16 f32". */
 void tn__buf_dtypes(tn__buf *buf, uint64_t set);
-#define TN__N_DTYPES 13
+#define TN__N_DTYPES 23
 /* In the order of the bits. Not pointers, which a loader would have to adjust;
  * the function makes a list of pointers. */
-extern const char tn__dtype_names[TN__N_DTYPES][5];
+extern const char tn__dtype_names[TN__N_DTYPES][11];
 void tn__dtype_list_names(const char *names[TN__N_DTYPES]);
 tn_dtype tn__dtype_at(size_t bit); /* of bit number `bit` */
 
