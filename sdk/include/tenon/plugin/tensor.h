@@ -153,6 +153,7 @@ static inline int64_t tn_dtype_bytes_of(tn_dtype dtype, int64_t n) {
 #define TN_BIT_I2 (1ull << 21)
 #define TN_BIT_U2 (1ull << 22)
 #define TN_BITS_STORAGE (0x3ffull << 13) /* all storage types */
+#define TN_BITS_PACKED (0x1full << 18)   /* those below 8 bits */
 
 /* ----------------------------------------------------------------- tensors */
 
