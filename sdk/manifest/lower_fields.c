@@ -70,12 +70,14 @@ static bool is_new_in_c(const field_reader *s, const char *const *values,
 }
 
 /* Checks an item of `values`: a name of an enum, or an element type. */
-static bool read_value_name(const field_reader *s, const char *const *values,
-                            const tnm_tree *item) {
+static bool read_value_name(const field_reader *s, tnm_unique *names,
+                            const char *const *values, const tnm_tree *item) {
   tn_dtype dtype;
-  return s->field->type == TN_FIELD_ENUM
-             ? read_enum_name(s, item) && is_new_in_c(s, values, item)
-             : tnm_read_dtype(s->diags, item, &dtype);
+  const bool is_enum = s->field->type == TN_FIELD_ENUM;
+  const bool valid = is_enum ? read_enum_name(s, item)
+                             : tnm_read_dtype(s->diags, item, &dtype);
+  return valid && tnm_unique_add(names, s->diags, item) &&
+         (!is_enum || is_new_in_c(s, values, item));
 }
 
 static void read_values(const field_reader *s) {
@@ -100,8 +102,7 @@ static void read_values(const field_reader *s) {
   if (values == NULL || !tnm_unique_init(&names, s->reader->arena, list->n))
     return;
   for (const tnm_tree *item = list->first; item != NULL; item = item->next) {
-    if (read_value_name(s, values, item) &&
-        tnm_unique_add(&names, s->diags, item))
+    if (read_value_name(s, &names, values, item))
       values[s->field->n_values++] = item->text;
   }
   s->field->values = values;

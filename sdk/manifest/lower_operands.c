@@ -171,7 +171,7 @@ static void check_packed_layout(tnm_lower *lower, const tnm_tree *node,
   if (lower->untyped || (arg->flags & TN_ARG_CONTIGUOUS) != 0) return;
   const uint64_t set = tnm_operand_dtypes(lower->op, arg) & TN_BITS_PACKED;
   if (set == 0) return;
-  tnm_diag_spec spec = {"E0099", dtype->pos, NULL};
+  tnm_diag_spec spec = {"E0096", dtype->pos, NULL};
   const size_t id = tnm_diag_add(
       lower->diags, &spec,
       "`%s` may be %s, whose elements share bytes, but takes any strides",

@@ -55,15 +55,38 @@ tn_dtype dtype_from_name(const char *name) {
 }
 
 /* Names of the same types in other libraries and in C. */
-static const char *const foreign[][2] = {
-    {"half", "f16"},    {"float16", "f16"}, {"bfloat16", "bf16"},
-    {"float", "f32"},   {"float32", "f32"}, {"single", "f32"},
-    {"double", "f64"},  {"float64", "f64"}, {"int8", "i8"},
-    {"int16", "i16"},   {"short", "i16"},   {"int32", "i32"},
-    {"int", "i32"},     {"int64", "i64"},   {"long", "i64"},
-    {"uint8", "u8"},    {"byte", "u8"},     {"uint16", "u16"},
-    {"uint32", "u32"},  {"uint", "u32"},    {"uint64", "u64"},
-    {"boolean", "bool"}};
+static const char *const foreign[][2] = {{"half", "f16"},
+                                         {"float16", "f16"},
+                                         {"bfloat16", "bf16"},
+                                         {"float", "f32"},
+                                         {"float32", "f32"},
+                                         {"single", "f32"},
+                                         {"double", "f64"},
+                                         {"float64", "f64"},
+                                         {"int8", "i8"},
+                                         {"int16", "i16"},
+                                         {"short", "i16"},
+                                         {"int32", "i32"},
+                                         {"int", "i32"},
+                                         {"int64", "i64"},
+                                         {"long", "i64"},
+                                         {"uint8", "u8"},
+                                         {"byte", "u8"},
+                                         {"uint16", "u16"},
+                                         {"uint32", "u32"},
+                                         {"uint", "u32"},
+                                         {"uint64", "u64"},
+                                         {"boolean", "bool"},
+                                         {"int4", "i4"},
+                                         {"uint4", "u4"},
+                                         {"int2", "i2"},
+                                         {"uint2", "u2"},
+                                         {"float8_e4m3fn", "f8e4m3fn"},
+                                         {"float8_e4m3fnuz", "f8e4m3fnuz"},
+                                         {"float8_e5m2", "f8e5m2"},
+                                         {"float8_e5m2fnuz", "f8e5m2fnuz"},
+                                         {"float8_e8m0fnu", "f8e8m0"},
+                                         {"float4_e2m1fn", "f4e2m1"}};
 
 const char *dtype_nearest(const char *name) {
   const char *names[N_TYPES];
