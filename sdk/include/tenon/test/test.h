@@ -83,6 +83,7 @@
  *        test/watch.h     state of the process
  *        test/guard.h     memory between inaccessible pages
  *        test/report.h    cases, verdicts, TAP
+ *        test/storage.h   numbers as elements of storage types
  *        test/value.h     numbers, arrays and views of them
  *        test/subject.h   an example that was read
  *        test/call.h      one call
@@ -214,10 +215,6 @@ static bool tn_test_is_float(tn_dtype dtype) {
          dtype == TN_F64;
 }
 
-static bool tn_test_is_storage(tn_dtype dtype) {
-  return tn_storage_has(dtype) != 0;
-}
-
 static double tn_test_tolerance(tn_dtype dtype, double tol) {
   const double usual = tn_test_type_of(dtype)->tolerance;
   const bool half = dtype == TN_F16 || dtype == TN_BF16;
@@ -230,6 +227,7 @@ static double tn_test_tolerance(tn_dtype dtype, double tol) {
 #include "tenon/test/watch.h"
 
 #include "tenon/test/report.h"
+#include "tenon/test/storage.h"
 #include "tenon/test/value.h"
 
 #include "tenon/test/subject.h"

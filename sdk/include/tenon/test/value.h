@@ -111,75 +111,25 @@ static tn_code tn_test_keep(tn_test *t, tn_code rc, tn_array *array) {
   return TN_OUT_OF_MEMORY;
 }
 
-/* Numbers as elements of a storage type, and back. */
-static void tn_test_store(tn_dtype dtype, const double *from, size_t n,
-                          void *to) {
-  const tn_storage_rule rule = {dtype, 0, TN_STORAGE_NEAREST};
-  memset(to, 0, (size_t)tn_dtype_bytes_of(dtype, (int64_t)n));
-  for (size_t i = 0; i < n; ++i)
-    tn_storage_write(to, &rule, (int64_t)i, from[i]);
-}
-
-static void tn_test_restore(tn_dtype dtype, const void *from, size_t n,
-                            double *to) {
-  for (size_t i = 0; i < n; ++i)
-    to[i] = (double)tn_storage_read(from, dtype, (int64_t)i);
-}
-
-/* The number that an element is after a number was stored in it. */
-static double tn_test_stored(tn_dtype dtype, double value) {
-  unsigned char element = 0;
-  if (!tn_test_is_storage(dtype)) return dtype == TN_BOOL ? value != 0 : value;
-  tn_test_store(dtype, &value, 1, &element);
-  tn_test_restore(dtype, &element, 1, &value);
-  return value;
-}
-
-/* A dense array of a storage type on the CPU. */
-static tn_code tn_test_storage_array(tn_test *t, tn_dtype dtype,
-                                     const tn_test_values *values,
-                                     tn_array **out) {
-  const tn_spec spec = {dtype, values->ndim, values->shape};
-  tn_code rc = tn_array_create(t->rt, &spec, out);
-  rc = tn_test_keep(t, rc, *out);
-  if (rc != TN_OK) return rc;
-  void *elements = malloc(tn_test_bytes(*out) + 1);
-  if (elements == NULL) return TN_OUT_OF_MEMORY;
-  tn_test_store(dtype, values->v, values->n, elements);
-  rc = tn_array_set(*out, elements, tn_test_bytes(*out));
-  free(elements);
-  return rc;
-}
-
 /* A dense array on the CPU. */
 static tn_code tn_test_array(tn_test *t, tn_dtype dtype,
                              const tn_test_values *values, tn_array **out) {
-  const tn_spec spec = {TN_F64, values->ndim, values->shape};
+  const bool stored = tn_test_is_storage(dtype);
+  const tn_spec spec = {stored ? dtype : TN_F64, values->ndim, values->shape};
   tn_array *exact = NULL;
   *out = NULL;
-  if (tn_test_is_storage(dtype))
-    return tn_test_storage_array(t, dtype, values, out);
   tn_code rc = tn_array_create(t->rt, &spec, &exact);
   rc = tn_test_keep(t, rc, exact);
+  if (rc == TN_OK && stored) {
+    *out = exact;
+    return tn_test_set_storage(exact, values->v);
+  }
   if (rc == TN_OK)
     rc = tn_array_set(exact, values->v, values->n * sizeof(double));
   *out = exact;
   if (rc != TN_OK || dtype == TN_F64) return rc;
   rc = tn_array_cast(exact, dtype, out);
   return tn_test_keep(t, rc, *out);
-}
-
-/* Elements of a storage type as doubles. */
-static tn_code tn_test_get_storage(tn_array *array, double *out) {
-  const size_t bytes = tn_test_bytes(array);
-  void *elements = malloc(bytes + 1);
-  if (elements == NULL) return TN_OUT_OF_MEMORY;
-  const tn_code rc = tn_array_get(array, elements, bytes);
-  if (rc == TN_OK)
-    tn_test_restore(tn_array_tensor(array)->dtype, elements,
-                    (size_t)tn_array_size(array), out);
-  free(elements);
-  return rc;
 }
 
 /* The elements as doubles; the caller frees out->v. */
