@@ -217,7 +217,7 @@ Test(files, every_type_survives_every_format_bit_for_bit) {
   }
 }
 
-/* Names of safetensors 0.7 (its Rust type `Dtype`). */
+/* As safetensors 0.8.0 reads and writes them. */
 Test(files, safetensors_name_storage_types_as_others_do) {
   static const struct {
     tn_dtype dtype;
