@@ -256,3 +256,16 @@ Test(storage_types, a_set_on_a_device_clears_the_bits_after_the_last) {
   expect_bytes(x, BYTES("\xff\x0f"));
   tn__array_release(x);
 }
+
+Test(storage_types, devices_copy_any_views_of_8_bits) {
+  tn_array *x = make_array(TN_F8E5M2, SHAPE(2, 3), BYTES("abcdef"));
+  tn_array *there = NULL, *turned = NULL, *y = NULL;
+  const tn_spec spec = {TN_F8E5M2, 2, (const int64_t[]){3, 2}};
+  cr_assert_eq(tn__array_to(x, device, &there), TN_OK);
+  cr_assert_eq(tn__array_transpose(there, NULL, &turned), TN_OK);
+  cr_assert_eq(tn__array_create_on(device, &spec, &y), TN_OK);
+  cr_assert_eq(tn__array_copy(y, turned), TN_OK, "%s", tn_error_text());
+  expect_bytes(y, BYTES("adbecf"));
+  tn__array_release(y), tn__array_release(turned);
+  tn__array_release(there), tn__array_release(x);
+}
