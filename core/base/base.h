@@ -144,6 +144,8 @@ char *tn__strdup(const tn__env *env, const char *text) TN_MUST_USE;
 /* *out = a * b; false on overflow. */
 bool tn__mul(size_t a, size_t b, size_t *out) TN_MUST_USE;
 
+/* tn_tensor_bytes, as a function that is not inlined. */
+size_t tn__dense_bytes(const tn_tensor *t);
 /* Bytes of a dense tensor; false on overflow or a negative dimension. */
 bool tn__tensor_bytes(tn_dtype dtype, int32_t ndim, const int64_t *shape,
                       size_t *out) TN_MUST_USE;
@@ -266,12 +268,18 @@ static inline bool tn__dtype_is_float(tn_dtype dtype) {
   return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_F16 ||
          dtype == TN_BF16;
 }
+/* True for a storage type (TN_BITS_STORAGE). */
+static inline bool tn__dtype_is_storage(tn_dtype dtype) {
+  return (tn__dtype_bit(dtype) & TN_BITS_STORAGE) != 0;
+}
 /* Adds the names of a set of TN_BIT_*, for example "f16 f32". */
 void tn__buf_dtypes(tn__buf *buf, uint64_t set);
-#define TN__N_DTYPES 13
+#define TN__N_DTYPES 23
+/* The first of them have arithmetic; the others are storage types. */
+#define TN__N_ARITHMETIC 13
 /* In the order of the bits. Not pointers, which a loader would have to adjust;
  * the function makes a list of pointers. */
-extern const char tn__dtype_names[TN__N_DTYPES][5];
+extern const char tn__dtype_names[TN__N_DTYPES][11];
 void tn__dtype_list_names(const char *names[TN__N_DTYPES]);
 tn_dtype tn__dtype_at(size_t bit); /* of bit number `bit` */
 

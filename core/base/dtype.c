@@ -7,12 +7,16 @@
 
 /* In the order of TN_BIT_*. */
 static const tn_dtype dtypes[TN__N_DTYPES] = {
-    TN_F16, TN_BF16, TN_F32, TN_F64, TN_I8,  TN_I16, TN_I32,
-    TN_I64, TN_U8,   TN_U16, TN_U32, TN_U64, TN_BOOL};
+    TN_F16,    TN_BF16,     TN_F32,        TN_F64,    TN_I8,         TN_I16,
+    TN_I32,    TN_I64,      TN_U8,         TN_U16,    TN_U32,        TN_U64,
+    TN_BOOL,   TN_F8E4M3FN, TN_F8E4M3FNUZ, TN_F8E5M2, TN_F8E5M2FNUZ, TN_F8E8M0,
+    TN_F4E2M1, TN_I4,       TN_U4,         TN_I2,     TN_U2};
 
-const char tn__dtype_names[TN__N_DTYPES][5] = {
-    "f16", "bf16", "f32", "f64", "i8",  "i16", "i32",
-    "i64", "u8",   "u16", "u32", "u64", "bool"};
+const char tn__dtype_names[TN__N_DTYPES][11] = {
+    "f16",    "bf16",     "f32",        "f64",    "i8",         "i16",
+    "i32",    "i64",      "u8",         "u16",    "u32",        "u64",
+    "bool",   "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0",
+    "f4e2m1", "i4",       "u4",         "i2",     "u2"};
 
 void tn__dtype_list_names(const char *names[TN__N_DTYPES]) {
   for (size_t i = 0; i < TN__N_DTYPES; ++i) names[i] = tn__dtype_names[i];

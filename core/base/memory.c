@@ -70,9 +70,16 @@ bool tn__mul(size_t a, size_t b, size_t *out) {
   return !__builtin_mul_overflow(a, b, out);
 }
 
+size_t tn__dense_bytes(const tn_tensor *t) {
+  return (size_t)tn_tensor_bytes(t);
+}
+
 bool tn__tensor_bytes(tn_dtype dtype, int32_t ndim, const int64_t *shape,
                       size_t *out) {
-  size_t bytes = (size_t)tn_dtype_bytes(dtype);
+  /* Packed elements are counted first, so few that their bits have a number. */
+  const bool packed = tn_dtype_is_packed(dtype);
+  const size_t most = packed ? PTRDIFF_MAX / 8 : PTRDIFF_MAX;
+  size_t bytes = packed ? 1 : (size_t)tn_dtype_bytes(dtype);
   bool empty = false;
   for (int32_t i = 0; i < ndim; ++i) {
     if (shape[i] < 0) return false;
@@ -81,7 +88,8 @@ bool tn__tensor_bytes(tn_dtype dtype, int32_t ndim, const int64_t *shape,
      * their products too. */
     if (shape[i] > 1 && !tn__mul(bytes, (size_t)shape[i], &bytes)) return false;
   }
-  if (bytes > (size_t)PTRDIFF_MAX) return false;
+  if (bytes > most) return false;
+  if (packed) bytes = (size_t)tn_dtype_bytes_of(dtype, (int64_t)bytes);
   *out = empty ? 0 : bytes;
   return true;
 }

@@ -172,6 +172,12 @@ static tn_code check_request(const tn__call_state *s,
                     "%s: the request %u for %s is not one of"
                     " TN_REQ_*",
                     s->op->name, req, tn__operand_text(operand, text));
+  if (operand->array && tn__dtype_is_storage(operand->array->tensor.dtype))
+    return tn__fail(TN_DTYPE,
+                    "%s: TN_REQ_ADD was asked for %s, but elements of %s have "
+                    "no sums; ask for TN_REQ_WRITE",
+                    s->op->name, tn__operand_text(operand, text),
+                    tn__dtype_name(operand->array->tensor.dtype));
   if (operand->array) return TN_OK;
   return tn__fail(TN_INVALID,
                   "%s: TN_REQ_ADD wants an array to add to, but"

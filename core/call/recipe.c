@@ -360,8 +360,7 @@ static uint64_t operand_bytes(const tn__call_state *s) {
     const bool output = i >= f->n_in && i < f->n_in + f->n_out;
     if (s->in[i].ndim < 0 || (output && s->req[i - f->n_in] == TN_REQ_NULL))
       continue;
-    bytes +=
-        (uint64_t)(tn_tensor_size(&s->in[i]) * tn_dtype_bytes(s->in[i].dtype));
+    bytes += tn__dense_bytes(&s->in[i]);
   }
   return bytes;
 }

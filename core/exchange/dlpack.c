@@ -90,7 +90,8 @@ static tn_code check_address(dl_import *g) {
     return tn__fail(TN_INVALID,
                     "DLPack: byte_offset %llu leads beyond the last address",
                     (unsigned long long)t->byte_offset);
-  if (address % (uintptr_t)tn_dtype_bytes(t->dtype) != 0)
+  if (!tn_dtype_is_packed(t->dtype) &&
+      address % (uintptr_t)tn_dtype_bytes(t->dtype) != 0)
     return tn__fail(TN_INVALID,
                     "DLPack: the elements of %s begin at address %p, which is "
                     "no multiple of %lld; hand over a copy",
@@ -98,6 +99,16 @@ static tn_code check_address(dl_import *g) {
                     (long long)tn_dtype_bytes(t->dtype));
   g->first = (char *)address;
   return find_extent(g);
+}
+
+static tn_code check_packed(const dl_import *g) {
+  tn_tensor t = *g->tensor;
+  t.strides = (int64_t *)(uintptr_t)g->strides; /* only read */
+  if (!tn_dtype_is_packed(t.dtype) || tn_tensor_is_contiguous(&t)) return TN_OK;
+  return tn__fail(TN_UNSUPPORTED,
+                  "DLPack: the elements of %s are not dense; several of them "
+                  "share a byte, so hand over a dense copy",
+                  tn__dtype_name(t.dtype));
 }
 
 static tn_code check_import(dl_import *g) {
@@ -114,6 +125,7 @@ static tn_code check_import(dl_import *g) {
   /* Strides of dimensions of size 1 may have any value; they are not used. */
   for (int32_t i = 0; t->strides && i < t->ndim; ++i)
     if (t->shape[i] > 1) g->strides[i] = t->strides[i];
+  TN__TRY(check_packed(g));
   return check_address(g);
 }
 
@@ -148,10 +160,11 @@ static tn_code wrap_elements(const dl_import *g, tn_array **out) {
   const size_t size = (size_t)tn_dtype_bytes(t->dtype);
   tn_array *all = NULL;
   const tn_spec flat = {t->dtype, 1, &g->n};
-  const tn__foreign memory = {.data = g->first + g->lowest * (int64_t)size,
-                              .bytes = (size_t)g->n * size,
-                              .drop = g->return_object,
-                              .ctx = g->object};
+  const tn__foreign memory = {
+      .data = g->first + g->lowest * (int64_t)size,
+      .bytes = (size_t)tn_dtype_bytes_of(t->dtype, g->n),
+      .drop = g->return_object,
+      .ctx = g->object};
   tn_array *shaped = NULL;
   const tn_spec spec = {t->dtype, t->ndim, t->shape};
   TN__TRY(tn__array_create_on(g->device, &spec, &shaped));
@@ -258,6 +271,11 @@ tn_code tn__array_from_dlpack_versioned(const tn__env *env,
                     (unsigned)from->major, (unsigned)from->minor,
                     TN_DLPACK_MAJOR, TN_DLPACK_MAJOR, TN_DLPACK_MINOR);
   dl_import g = {.env = env, .tensor = &from->tensor, .object = from};
+  if (from->flags & TN_DLPACK_PADDED && tn_dtype_is_packed(from->tensor.dtype))
+    return tn__fail(TN_UNSUPPORTED,
+                    "DLPack: each element has bytes of its own although its "
+                    "type has fewer bits; ask its producer for packed elements "
+                    "or for a type of 8 bits");
   const bool read_only = (from->flags & TN_DLPACK_READ_ONLY) != 0;
   g.return_object = read_only ? delete_read_only : delete_versioned;
   return import_tensor(&g, read_only, flags, out);

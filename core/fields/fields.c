@@ -155,7 +155,7 @@ static const char *find_sample(const tn_field *field) {
     case TN_FIELD_FLOATS:
       return "[0.5, 1]";
     case TN_FIELD_DTYPE:
-      return "f32";
+      return field->n_values > 0 ? field->values[0] : "f32";
     default:
       return "\"text\"";
   }
@@ -375,6 +375,7 @@ static bool is_same_field(const tn_target *want, const tn_field *a,
   if (a->type != b->type) return fail_prefix(want, a, "the type");
   if (a->offset != b->offset || a->has_offset != b->has_offset)
     return fail_prefix(want, a, "the offset");
+  if (a->type != TN_FIELD_ENUM) return true;
   if (a->n_values > b->n_values) return fail_prefix(want, a, "the enum");
   for (uint32_t i = 0; i < a->n_values; ++i)
     if (strcmp(a->values[i], b->values[i]) != 0)

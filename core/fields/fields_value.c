@@ -223,21 +223,44 @@ static tn_code enum_of(const tn__fill *fill, int32_t *out) {
       field->values, field->n_values);
 }
 
-static tn_code dtype_of(const tn__fill *fill, tn_dtype *out) {
-  const tn_value *v = fill->value;
-  if (v->type == TN_FIELD_DTYPE) {
-    *out = (tn_dtype)v->as.i;
-    if (tn__dtype_bit(*out) != 0) return TN_OK;
-    return tn__fill_fail(fill, TN_INVALID, "%#llx is not an element type",
-                         (unsigned long long)v->as.i);
-  }
-  if (v->type != TN_FIELD_STRING) return fail_wrong_type(fill);
-  if (tn__dtype_parse(v->as.s, out)) return TN_OK;
+static bool takes_dtype(const tn_field *field, tn_dtype dtype) {
+  if (field->n_values == 0) return !tn__dtype_is_storage(dtype);
+  for (uint32_t i = 0; i < field->n_values; ++i)
+    if (strcmp(field->values[i], tn__dtype_name(dtype)) == 0) return true;
+  return false;
+}
+
+/* Adds the names of the types that the field takes. */
+static tn_code add_dtype_names(tn_code code, const tn_field *field,
+                               const char *given) {
   const char *names[TN__N_DTYPES];
   tn__dtype_list_names(names);
-  return add_names(tn__fill_fail(fill, TN_INVALID,
-                                 "`%.80s` is not an element type", v->as.s),
-                   v->as.s, names, TN__N_DTYPES);
+  return field->n_values > 0
+             ? add_names(code, given, field->values, field->n_values)
+             : add_names(code, given, names, TN__N_ARITHMETIC);
+}
+
+static tn_code dtype_of(const tn__fill *fill, tn_dtype *out) {
+  const tn_value *v = fill->value;
+  const tn_field *field = fill->field;
+  if (v->type != TN_FIELD_DTYPE && v->type != TN_FIELD_STRING)
+    return fail_wrong_type(fill);
+  if (v->type == TN_FIELD_DTYPE) {
+    *out = (tn_dtype)v->as.i;
+    if (tn__dtype_bit(*out) == 0)
+      return tn__fill_fail(fill, TN_INVALID, "%#llx is not an element type",
+                           (unsigned long long)v->as.i);
+  } else if (!tn__dtype_parse(v->as.s, out)) {
+    return add_dtype_names(
+        tn__fill_fail(fill, TN_INVALID, "`%.80s` is not an element type",
+                      v->as.s),
+        field, v->as.s);
+  }
+  if (takes_dtype(field, *out)) return TN_OK;
+  const char *const name = tn__dtype_name(*out);
+  return add_dtype_names(
+      tn__fill_fail(fill, TN_INVALID, "%s is not one of its types", name),
+      field, name);
 }
 
 static tn_code fill_string(tn__fill *fill, const char **out) {

@@ -108,12 +108,14 @@ typedef tn_code tn__write_fn(void *ctx, const void *bytes, size_t n);
 /* Passes all elements to `write`, dense and row-major. The read has its place
  * in the order of pushes. */
 tn_code tn__array_stream(tn_array *array, tn__write_fn *write, void *ctx);
-/* Bytes of all elements. */
-uint64_t tn__array_bytes(const tn_array *array);
 
-/* Formats the header of a .npy; TN_UNSUPPORTED for bf16. */
+/* The type's name in a .npy, without the byte order; NULL: it has none. */
+const char *tn__npy_descr(tn_dtype dtype);
+/* Formats the header of a .npy; TN_UNSUPPORTED for bf16 and storage types. */
 tn_code tn__npy_header(const char *path, const char *name,
                        const tn_array *array, tn__buf *out);
+/* NULL: the format has no such type. */
+const char *tn__safetensors_name(tn_dtype dtype);
 tn_code tn__safetensors_save(tn__sink *sink, const tn_bundle_content *content);
 tn_code tn__npz_save(tn__sink *sink, const tn_bundle_content *content);
 

@@ -92,7 +92,8 @@ typedef struct mapping {
 static bool can_map(const tn__bundle_entry *entry) {
   return !entry->member && !entry->swapped && entry->dtype != TN_BOOL &&
          entry->bytes > 0 &&
-         entry->begin % (uint64_t)tn_dtype_bytes(entry->dtype) == 0;
+         (tn_dtype_is_packed(entry->dtype) ||
+          entry->begin % (uint64_t)tn_dtype_bytes(entry->dtype) == 0);
 }
 
 static void drop_mapping(void *ctx) {

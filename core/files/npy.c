@@ -14,13 +14,19 @@
 enum { MAGIC = 8 /* with the version */, MAX_HEADER = 64 * 1024 };
 
 static const struct {
-  const char *descr; /* without the byte order */
+  char descr[4]; /* without the byte order */
   tn_dtype dtype;
 } descrs[] = {{"f2", TN_F16}, {"f4", TN_F32}, {"f8", TN_F64}, {"i1", TN_I8},
               {"i2", TN_I16}, {"i4", TN_I32}, {"i8", TN_I64}, {"u1", TN_U8},
               {"u2", TN_U16}, {"u4", TN_U32}, {"u8", TN_U64}, {"b1", TN_BOOL}};
 
 enum { N_DESCRS = sizeof descrs / sizeof descrs[0] };
+
+const char *tn__npy_descr(tn_dtype dtype) {
+  for (size_t i = 0; i < N_DESCRS; ++i)
+    if (descrs[i].dtype == dtype) return descrs[i].descr;
+  return NULL;
+}
 
 /* State of the dictionary's parser. */
 typedef struct dict {

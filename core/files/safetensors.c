@@ -12,15 +12,35 @@
 enum { LENGTH_BYTES = 8, MAX_HEADER = 100000000 };
 
 static const struct {
-  const char *name;
+  char name[12];
   tn_dtype dtype;
-} dtypes[] = {{"BOOL", TN_BOOL}, {"U8", TN_U8},   {"I8", TN_I8},
-              {"I16", TN_I16},   {"U16", TN_U16}, {"F16", TN_F16},
-              {"BF16", TN_BF16}, {"I32", TN_I32}, {"U32", TN_U32},
-              {"F32", TN_F32},   {"F64", TN_F64}, {"I64", TN_I64},
-              {"U64", TN_U64}};
+} dtypes[] = {{"BOOL", TN_BOOL},
+              {"U8", TN_U8},
+              {"I8", TN_I8},
+              {"I16", TN_I16},
+              {"U16", TN_U16},
+              {"F16", TN_F16},
+              {"BF16", TN_BF16},
+              {"I32", TN_I32},
+              {"U32", TN_U32},
+              {"F32", TN_F32},
+              {"F64", TN_F64},
+              {"I64", TN_I64},
+              {"U64", TN_U64},
+              {"F8_E4M3", TN_F8E4M3FN},
+              {"F8_E4M3FNUZ", TN_F8E4M3FNUZ},
+              {"F8_E5M2", TN_F8E5M2},
+              {"F8_E5M2FNUZ", TN_F8E5M2FNUZ},
+              {"F8_E8M0", TN_F8E8M0},
+              {"F4", TN_F4E2M1}};
 
 enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0] };
+
+const char *tn__safetensors_name(tn_dtype dtype) {
+  for (size_t i = 0; i < N_DTYPES; ++i)
+    if (dtypes[i].dtype == dtype) return dtypes[i].name;
+  return NULL;
+}
 
 /* State of the header's parser. */
 typedef struct header {
@@ -104,6 +124,12 @@ static tn_code parse_property(item *it) {
   return parsers[k](it);
 }
 
+static int64_t count_elements(const item *it) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < it->entry->ndim; ++i) n *= it->shape[i];
+  return n;
+}
+
 /* The range must be inside of the file and match the shape. */
 static tn_code check_item(item *it) {
   tn__bundle_entry *e = it->entry;
@@ -120,6 +146,10 @@ static tn_code check_item(item *it) {
   if (!tn__tensor_bytes(e->dtype, e->ndim, it->shape, &want))
     return tn__spot_fail(&it->spot, TN_OUT_OF_RANGE, TN__NOWHERE,
                          "the shape's size overflows 64 bits");
+  if (tn_dtype_is_packed(e->dtype) && count_elements(it) % 2 != 0)
+    return tn__spot_fail(&it->spot, TN_INVALID, TN__NOWHERE,
+                         "an odd number of elements of 4 bits ends within a "
+                         "byte; the format has whole bytes only");
   if (want != end - begin)
     return tn__spot_fail(&it->spot, TN_INVALID, TN__NOWHERE,
                          "the shape wants %zu bytes of elements, its range has "

@@ -19,11 +19,6 @@ typedef struct stream {
   unsigned char *piece; /* PIECE bytes */
 } stream;
 
-uint64_t tn__array_bytes(const tn_array *array) {
-  const tn_tensor *t = &array->tensor;
-  return (uint64_t)tn_tensor_size(t) * (uint64_t)tn_dtype_bytes(t->dtype);
-}
-
 static tn_code stream_zeros(stream *s, uint64_t bytes) {
   memset(s->piece, 0, PIECE);
   while (bytes > 0) {
@@ -71,8 +66,8 @@ static tn_code stream_part(stream *s, const tn_tensor *t) {
 
 static tn_code run_stream(void *arg, tn__token *token) {
   stream *s = arg;
-  uint64_t bytes = tn__array_bytes(s->array);
   tn_tensor t = tn__array_metadata(s->array);
+  const uint64_t bytes = (uint64_t)tn_tensor_bytes(&t);
   (void)token;
   t.data = tn__array_data(s->array);
   if (bytes == 0) return TN_OK;
@@ -110,42 +105,12 @@ tn_code tn__array_stream(tn_array *array, tn__write_fn *write, void *ctx) {
 
 /* -------------------------------------------------------------------- .npy */
 
-static const char *find_npy_descr(tn_dtype dtype) {
-  switch (dtype) {
-    case TN_F16:
-      return "<f2";
-    case TN_F32:
-      return "<f4";
-    case TN_F64:
-      return "<f8";
-    case TN_I8:
-      return "|i1";
-    case TN_I16:
-      return "<i2";
-    case TN_I32:
-      return "<i4";
-    case TN_I64:
-      return "<i8";
-    case TN_U8:
-      return "|u1";
-    case TN_U16:
-      return "<u2";
-    case TN_U32:
-      return "<u4";
-    case TN_U64:
-      return "<u8";
-    case TN_BOOL:
-      return "|b1";
-    default:
-      return NULL;
-  }
-}
-
 /* Pads the header so that the elements begin at a multiple of 64, as NumPy
  * does. */
 static void format_npy_dict(const char *descr, const tn_tensor *t,
                             tn__buf *out) {
-  tn__buf_add(out, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+  tn__buf_add(out, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+              tn_dtype_bytes(t->dtype) == 1 ? '|' : '<', descr);
   for (int32_t i = 0; i < t->ndim; ++i)
     tn__buf_add(out, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
   tn__buf_add(out, "%s), }", t->ndim == 1 ? "," : "");
@@ -155,13 +120,17 @@ static void format_npy_dict(const char *descr, const tn_tensor *t,
 
 tn_code tn__npy_header(const char *path, const char *name,
                        const tn_array *array, tn__buf *out) {
-  const char *descr = find_npy_descr(array->tensor.dtype);
+  const tn_dtype dtype = array->tensor.dtype;
+  const char *descr = tn__npy_descr(dtype);
   if (!descr)
     return tn__fail(TN_UNSUPPORTED,
-                    "%s: %s%s%s is bf16, which .npy cannot name; save a "
-                    ".safetensors, or the array cast to f32 (tn_array_cast)",
+                    "%s: %s%s%s is %s, which .npy cannot name; save a "
+                    ".safetensors, or the array converted to %s",
                     path, name ? "`" : "the array", name ? name : "",
-                    name ? "`" : "");
+                    name ? "`" : "", tn__dtype_name(dtype),
+                    tn__dtype_is_storage(dtype)
+                        ? "another type (operator elemwise.cast)"
+                        : "f32 (tn_array_cast)");
   tn__buf_bytes(out, "\x93NUMPY\1\0\0\0", 10);
   format_npy_dict(descr, &array->tensor, out);
   if (out->failed) return tn__fail_memory(128, "the header of a .npy");

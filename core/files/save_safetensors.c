@@ -9,37 +9,6 @@
 
 #include "formats.h"
 
-static const char *name_dtype(tn_dtype dtype) {
-  switch (dtype) {
-    case TN_F16:
-      return "F16";
-    case TN_BF16:
-      return "BF16";
-    case TN_F32:
-      return "F32";
-    case TN_F64:
-      return "F64";
-    case TN_I8:
-      return "I8";
-    case TN_I16:
-      return "I16";
-    case TN_I32:
-      return "I32";
-    case TN_I64:
-      return "I64";
-    case TN_U8:
-      return "U8";
-    case TN_U16:
-      return "U16";
-    case TN_U32:
-      return "U32";
-    case TN_U64:
-      return "U64";
-    default:
-      return "BOOL";
-  }
-}
-
 static void add_metadata(const tn_bundle_content *content, tn__buf *out) {
   tn__buf_add(out, "\"__metadata__\":{");
   for (size_t i = 0; i < content->n_metadata; ++i) {
@@ -54,11 +23,12 @@ static void add_metadata(const tn_bundle_content *content, tn__buf *out) {
 static void add_item(const tn_bundle_item *item, uint64_t begin, tn__buf *out) {
   const tn_tensor *t = &item->array->tensor;
   tn__buf_json(out, item->name);
-  tn__buf_add(out, ":{\"dtype\":\"%s\",\"shape\":[", name_dtype(t->dtype));
+  tn__buf_add(out, ":{\"dtype\":\"%s\",\"shape\":[",
+              tn__safetensors_name(t->dtype));
   for (int32_t i = 0; i < t->ndim; ++i)
     tn__buf_add(out, "%s%lld", i ? "," : "", (long long)t->shape[i]);
   tn__buf_add(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin,
-              begin + tn__array_bytes(item->array));
+              begin + (uint64_t)tn_tensor_bytes(t));
 }
 
 static void add_header(const tn_bundle_content *content,
@@ -69,10 +39,26 @@ static void add_header(const tn_bundle_content *content,
   for (size_t i = 0; i < content->n_items; ++i) {
     if (i) tn__buf_add(out, ",");
     add_item(&items[i], at, out);
-    at += tn__array_bytes(items[i].array);
+    at += (uint64_t)tn_tensor_bytes(&items[i].array->tensor);
   }
   tn__buf_add(out, "}");
   while (!out->failed && out->n % 8 != 0) tn__buf_bytes(out, " ", 1);
+}
+
+/* The format wants whole bytes of every array. */
+static tn_code check_item(const char *path, const tn_bundle_item *item) {
+  const tn_tensor *t = &item->array->tensor;
+  if (!tn__safetensors_name(t->dtype))
+    return tn__fail(TN_UNSUPPORTED,
+                    "%s: `%s` is %s, which .safetensors cannot name; convert "
+                    "it first (operator elemwise.cast)",
+                    path, item->name, tn__dtype_name(t->dtype));
+  if (tn_tensor_size(t) * tn_dtype_bits(t->dtype) % 8 == 0) return TN_OK;
+  return tn__fail(TN_UNSUPPORTED,
+                  "%s: `%s` has %lld elements of %s, which end within a byte; "
+                  "a .safetensors has whole bytes only: save an even number",
+                  path, item->name, (long long)tn_tensor_size(t),
+                  tn__dtype_name(t->dtype));
 }
 
 static int compare_widths(const void *a, const void *b) {
@@ -97,6 +83,8 @@ static tn_code put_all(tn__sink *sink, const tn_bundle_content *content,
 tn_code tn__safetensors_save(tn__sink *sink, const tn_bundle_content *content) {
   tn__buf head;
   const size_t n = content->n_items, bytes = n * sizeof(tn_bundle_item);
+  for (size_t i = 0; i < n; ++i)
+    TN__TRY(check_item(sink->path, &content->items[i]));
   tn_bundle_item *items = tn__alloc(sink->env, bytes);
   if (!items) return tn__fail_memory(bytes, "writing a .safetensors");
   if (n > 0) memcpy(items, content->items, bytes);

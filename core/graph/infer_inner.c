@@ -87,6 +87,17 @@ static tn_code fail_too_many_axes(const inner *x, const pair *p) {
                   TN_MAX_NDIM);
 }
 
+/* Steps read and write elements at addresses of their own. */
+static tn_code check_stacked(const inner *x, const pair *p, const tn_sig *sig) {
+  char name[TN__ENTRY_TEXT];
+  if (!p->stacked || !tn_dtype_is_packed(sig->dtype)) return TN_OK;
+  return tn__fail(TN_UNSUPPORTED,
+                  "`%s` is %s, whose elements share bytes, and a loop cannot "
+                  "go along it; convert it first (operator elemwise.cast)",
+                  tn__entry_text(x->outside->graph, p->outer, name),
+                  tn__dtype_name(sig->dtype));
+}
+
 /* Returns the signature of one element of a sequence: without the first
  * axis. */
 static tn_sig get_element_sig(const tn_sig *sig) {
@@ -114,6 +125,7 @@ static tn_code pass_facts_inside(inner *x) {
     const pair *p = &x->pairs[i];
     tn_sig sig = *tn__entry_sig(x->outside->graph, p->outer);
     if (p->stacked && sig.ndim == 0) return fail_no_axis(x, p);
+    TN__TRY(check_stacked(x, p, &sig));
     if (p->stacked && sig.ndim > 0 && x->length < 0) x->length = sig.shape[0];
     if (p->stacked) sig = get_element_sig(&sig);
     TN__TRY(tn__facts_add(&x->inside, p->inner, &sig, TN__FROM_OUTSIDE));
@@ -126,6 +138,7 @@ static tn_code pass_facts_outside(inner *x) {
     const pair *p = &x->pairs[i];
     tn_sig sig = *tn__entry_sig(x->inside.graph, p->inner);
     if (p->stacked && sig.ndim == TN_MAX_NDIM) return fail_too_many_axes(x, p);
+    TN__TRY(check_stacked(x, p, &sig));
     if (p->stacked) sig = get_stacked_sig(&sig, x->length);
     TN__TRY(tn__facts_add(x->outside, p->outer, &sig, x->node->id));
   }

@@ -24,7 +24,7 @@ typedef struct access {
 static tn_code check_bytes(const tn_array *array, const char *verb,
                            size_t bytes) {
   const tn_tensor *t = &array->tensor;
-  size_t holds = (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
+  size_t holds = tn__dense_bytes(t);
   if (bytes == holds) return TN_OK;
   return tn__fail(TN_INVALID,
                   "%zu bytes were given to %s an array of %lld"
@@ -42,6 +42,19 @@ static void access_init(access *a, tn_array *array, void *data) {
   tn__strides_dense(a->outside.ndim, a->outside.shape, a->strides);
 }
 
+/* Bits of the last byte that have elements; 0: all of them. */
+static uint32_t count_tail_bits(const tn_tensor *t) {
+  return (uint32_t)(tn_tensor_size(t) * tn_dtype_bits(t->dtype) % 8);
+}
+
+/* Clears the bits after the last element of a packed array. */
+static void clear_tail(const tn_tensor *t, void *data) {
+  const uint32_t bits = count_tail_bits(t);
+  unsigned char *bytes = data;
+  if (bits > 0)
+    bytes[tn__dense_bytes(t) - 1] &= (unsigned char)((1u << bits) - 1);
+}
+
 /* --------------------------------------------------------------- on the cpu */
 
 static tn_code set_run(void *arg, tn__token *token) {
@@ -49,6 +62,7 @@ static tn_code set_run(void *arg, tn__token *token) {
   (void)token;
   a->inside.data = tn__array_data(a->array);
   tn__tensor_cast(a->engine, &a->inside, &a->outside);
+  clear_tail(&a->inside, a->inside.data);
   return TN_OK;
 }
 
@@ -72,7 +86,11 @@ static bool set_at_once(tn_array *array, const void *data, size_t bytes) {
   tn__engine *engine = array->env->engine;
   if (!tn__gate_enter(engine)) return false;
   bool free = tn__var_is_writable(&array->block->var);
-  if (free) memcpy(tn__array_data(array), data, bytes);
+  if (free) {
+    void *to = tn__array_data(array);
+    memcpy(to, data, bytes);
+    clear_tail(&array->tensor, to);
+  }
   tn__gate_leave(engine);
   return free;
 }
@@ -143,10 +161,25 @@ static tn_code copy_wait(tn_array *to, tn_array *from, tn_array *outside,
              : tn__array_wait(result, TN__WAIT_WRITERS, TN__FOREVER);
 }
 
+/* Creates an array on the cpu with the caller's elements. */
+static tn_code copy_outside(const tn_array *array, const void *data,
+                            size_t bytes, tn_array **out) {
+  const tn_tensor *t = &array->tensor;
+  const tn_spec spec = {t->dtype, t->ndim, t->shape};
+  TN__TRY(tn__array_create(array->env, &spec, out));
+  const tn_code rc = set_on_cpu(*out, data, bytes);
+  if (rc) tn__array_release(*out);
+  return rc;
+}
+
+/* The caller's memory is only read, so a tail is cleared in a copy of it. */
 static tn_code set_elsewhere(tn_array *array, const void *data, size_t bytes) {
   tn_array *outside = NULL;
   void *memory = (void *)(uintptr_t)data; /* only read */
-  TN__TRY(outside_create(array, memory, bytes, &outside));
+  if (count_tail_bits(&array->tensor) > 0)
+    TN__TRY(copy_outside(array, data, bytes, &outside));
+  else
+    TN__TRY(outside_create(array, memory, bytes, &outside));
   tn_code rc = copy_wait(array, outside, outside, array);
   tn__array_release(outside);
   return rc;

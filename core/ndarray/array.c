@@ -175,17 +175,44 @@ tn_code tn__array_create_pinned(tn__device *device, const tn_spec *spec,
   return rc;
 }
 
+/* A view of packed elements has bytes of its own, so that a write of one view
+ * changes no other: it is dense, begins at a whole byte, and ends at one or at
+ * the end of the array. */
+static tn_code check_packed_view(const tn_array *from, const tn__view *view,
+                                 const tn_tensor *t) {
+  const int64_t n = tn_tensor_size(t), all = tn_tensor_size(&from->tensor);
+  const int64_t end = view->offset + n, shared = 8 / tn_dtype_bits(t->dtype);
+  if (n == 0 || (tn_tensor_is_contiguous(t) && view->offset % shared == 0 &&
+                 (end % shared == 0 || end == all)))
+    return TN_OK;
+  return tn__fail(TN_UNSUPPORTED,
+                  "a view of %lld elements of %s from element %lld of %lld: "
+                  "%lld of them share a byte, so a view has to be dense and "
+                  "to begin and end at multiples of %lld; convert the array "
+                  "first (operator elemwise.cast)",
+                  (long long)n, tn__dtype_name(t->dtype),
+                  (long long)view->offset, (long long)all, (long long)shared,
+                  (long long)shared);
+}
+
 tn_code tn__array_view(tn_array *from, const tn__view *view, tn_array **out) {
+  const tn_dtype dtype = from->tensor.dtype;
   *out = NULL;
   tn_array *array = NULL;
   TN__TRY(shell_create(from->block->device, view->ndim, &array));
-  array->tensor.dtype = from->tensor.dtype;
+  array->tensor.dtype = dtype;
   for (int32_t i = 0; i < view->ndim; ++i) {
     array->tensor.shape[i] = view->shape[i];
     array->tensor.strides[i] = view->strides[i];
   }
-  array->offset =
-      from->offset + view->offset * tn_dtype_bytes(from->tensor.dtype);
+  const tn_code rc = tn_dtype_is_packed(dtype)
+                         ? check_packed_view(from, view, &array->tensor)
+                         : TN_OK;
+  if (rc) {
+    tn__free(array->env, array);
+    return rc;
+  }
+  array->offset = from->offset + tn_dtype_bytes_of(dtype, view->offset);
   array->block = tn__block_retain(from->block);
   tn__env_retain(array->env);
   *out = array;
@@ -287,7 +314,7 @@ tn_code tn__array_materialise_zeros(tn_array *array) {
 
 uint32_t tn__array_write_mode(const tn_array *array) {
   const tn_tensor *t = &array->tensor;
-  size_t bytes = (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
+  const size_t bytes = tn__dense_bytes(t);
   return bytes == array->block->bytes ? TN__OVERWRITE : TN__UPDATE;
 }
 

@@ -8,8 +8,12 @@
  * none. */
 static bool find_bounds(const tn_array *array, int64_t *first, int64_t *last) {
   const tn_tensor *t = &array->tensor;
-  int64_t bytes = tn_dtype_bytes(t->dtype);
+  const int64_t bytes = tn_dtype_bytes(t->dtype);
   *first = array->offset;
+  if (tn_dtype_is_packed(t->dtype)) {
+    *last = array->offset + (int64_t)tn__dense_bytes(t) - 1;
+    return *last >= *first;
+  }
   *last = array->offset + bytes - 1;
   for (int32_t i = 0; i < t->ndim; ++i) {
     if (t->shape[i] == 0) return false;

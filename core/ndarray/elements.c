@@ -9,7 +9,8 @@
 #include "strided_walk.h"
 
 bool tn__elements_can_add(const tn__device *device, tn_dtype dtype) {
-  return !device->table || tn__device_can_add(device, dtype);
+  return !tn__dtype_is_storage(dtype) &&
+         (!device->table || tn__device_can_add(device, dtype));
 }
 
 bool tn__elements_can_sum_wide(const tn__device *device) {
@@ -44,15 +45,11 @@ static tn_code enqueue_value(const tn__site *site, const tn_tensor *to,
       (tn_device_sum){.flags = add ? TN_SUM_ADD : 0, .value = value});
 }
 
-static size_t bytes_of(const tn_tensor *t) {
-  return (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
-}
-
 static tn_code enqueue_copy(const tn__site *site, const tn_tensor *to,
                             const tn_tensor *from) {
   const tn_copy copy = {.to = to->data,
                         .from = from->data,
-                        .bytes = bytes_of(to),
+                        .bytes = tn__dense_bytes(to),
                         .to_type = to->device_type,
                         .to_id = to->device_id,
                         .from_type = from->device_type,
@@ -97,7 +94,7 @@ tn_code tn__elements_zero(const tn__site *site, const tn_tensor *to) {
     tn__tensor_zero(to);
   else if (tn_tensor_is_contiguous(to))
     return tn__device_fill(site->token, site->device, to->data, 0,
-                           bytes_of(to));
+                           tn__dense_bytes(to));
   else if (tn_tensor_size(to) > 0)
     return enqueue_value(site, to, 0, false);
   return TN_OK;

@@ -112,7 +112,7 @@ typedef struct element {
 } element;
 
 static const element *element_of(tn_dtype dtype) {
-  static const element elements[TN__N_DTYPES] = {
+  static const element elements[TN__N_ARITHMETIC] = {
       {TN_F16, 2, load_f16, NULL, store_f16, 0, 0},
       {TN_BF16, 2, load_bf16, NULL, store_bf16, 0, 0},
       {TN_F32, 4, load_f32, NULL, store_f32, 0, 0},
@@ -126,9 +126,9 @@ static const element *element_of(tn_dtype dtype) {
       {TN_U32, 4, load_u32_as_f, load_u32, store_32, 0, UINT32_MAX},
       {TN_U64, 8, NULL, load_whole, store_whole, 0, 0x1p64},
       {TN_BOOL, 1, load_truth_as_f, load_truth, store_truth, 0, 1}};
-  for (size_t i = 0; i < TN__N_DTYPES - 1; ++i)
+  for (size_t i = 0; i < TN__N_ARITHMETIC - 1; ++i)
     if (elements[i].dtype == dtype) return &elements[i];
-  return &elements[TN__N_DTYPES - 1];
+  return &elements[TN__N_ARITHMETIC - 1];
 }
 
 static inline bool is_float(const element *e) {

@@ -45,10 +45,11 @@ void tn__tensor_copy(const tn_tensor *to, const tn_tensor *from) {
 void tn__tensor_copy_shared(tn__engine *engine, const tn_tensor *to,
                             const tn_tensor *from) {
   if (to->data == from->data) return; /* identical: nothing changes */
-  size_t bytes = (size_t)tn_tensor_size(to) * (size_t)tn_dtype_bytes(to->dtype);
+  const size_t bytes = tn__dense_bytes(to);
   if (bytes == 0) return;
-  if (bytes <= SHORT_BYTES && tn_tensor_is_contiguous(to) &&
-      tn_tensor_is_contiguous(from))
+  if (tn_dtype_is_packed(to->dtype) ||
+      (bytes <= SHORT_BYTES && tn_tensor_is_contiguous(to) &&
+       tn_tensor_is_contiguous(from)))
     memcpy(to->data, from->data, bytes);
   else
     tn__walk_rows_shared(engine, to, from, copy_row(to->dtype), NULL);
@@ -60,7 +61,7 @@ void tn__tensor_zero(const tn_tensor *to) {
   static const uint64_t zero = 0;
   int64_t strides[TN_MAX_NDIM] = {0};
   if (tn_tensor_is_contiguous(to)) {
-    size_t n = (size_t)tn_tensor_size(to) * (size_t)tn_dtype_bytes(to->dtype);
+    const size_t n = tn__dense_bytes(to);
     if (n > 0) memset(to->data, 0, n);
     return;
   }

@@ -39,15 +39,11 @@ static void copy_drop(void *arg) {
   tn__free(c->env, c);
 }
 
-static size_t tensor_bytes(const tn_tensor *t) {
-  return (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
-}
-
 /* Copies overlapping arrays through a temporary, so that no element is written
  * before it is read. */
 static tn_code copy_aside(tn__engine *engine, const tn_tensor *to,
                           const tn_tensor *from, tn__device *cpu) {
-  size_t bytes = tensor_bytes(from);
+  const size_t bytes = tn__dense_bytes(from);
   int64_t strides[TN_MAX_NDIM];
   tn_tensor aside = *from;
   TN__TRY(tn__heap_alloc(cpu, bytes,
@@ -80,7 +76,7 @@ static tn_code run_on_queue(void *arg, tn__token *token) {
   const tn_copy bytes = {.struct_size = sizeof bytes,
                          .to = to.data,
                          .from = from.data,
-                         .bytes = tensor_bytes(&to),
+                         .bytes = tn__dense_bytes(&to),
                          .to_type = to.device_type,
                          .to_id = to.device_id,
                          .from_type = from.device_type,
@@ -102,7 +98,8 @@ static tn_code copy_push(tn_array *to, tn_array *from, tn__queue *queue,
                          tn_code (*run)(void *arg, tn__token *token)) {
   copy *c = NULL;
   TN__TRY(copy_create(to, from, &c));
-  bool small = run == run_on_host && tensor_bytes(&to->tensor) <= SMALL_BYTES;
+  bool small =
+      run == run_on_host && tn__dense_bytes(&to->tensor) <= SMALL_BYTES;
   const tn__access access[] = {{&from->block->var, TN__READ, 0},
                                {&to->block->var, tn__array_write_mode(to), 0}};
   return tn__push(to->env->engine,
@@ -130,7 +127,7 @@ static tn_code push_on_queue(tn_array *to, tn_array *from) {
 /* Copies at once: the arrays are small, on the host, and free. */
 static bool copy_at_once(tn_array *to, tn_array *from) {
   tn__engine *engine = to->env->engine;
-  if (tensor_bytes(&to->tensor) > SMALL_BYTES || to->block == from->block)
+  if (tn__dense_bytes(&to->tensor) > SMALL_BYTES || to->block == from->block)
     return false;
   if (!tn__gate_enter(engine)) return false;
   bool free = tn__var_is_writable(&to->block->var) &&
@@ -250,6 +247,17 @@ static tn_code check_shapes(const tn_array *to, const tn_array *from) {
   return tn__fail_more(TN_SHAPE, "; the shapes must be equal");
 }
 
+/* Elements of storage types are numbers to operators only. */
+static tn_code check_dtypes(const tn_array *to, const tn_array *from) {
+  const tn_dtype y = to->tensor.dtype, x = from->tensor.dtype;
+  if (x == y || !(tn__dtype_is_storage(x) || tn__dtype_is_storage(y)))
+    return TN_OK;
+  return tn__fail(TN_DTYPE,
+                  "tn_array_copy: from %s to %s: a copy does not convert "
+                  "storage types; call the operator elemwise.cast",
+                  tn__dtype_name(x), tn__dtype_name(y));
+}
+
 static tn_code check_copy(const tn_array *to, const tn_array *from) {
   if (to->env != from->env)
     return tn__fail(TN_INVALID,
@@ -259,6 +267,7 @@ static tn_code check_copy(const tn_array *to, const tn_array *from) {
     return tn__fail(TN_INVALID,
                     "tn_array_copy: `to` is a broadcast view that repeats "
                     "elements; copy to the array it was made from");
+  TN__TRY(check_dtypes(to, from));
   return check_shapes(to, from);
 }
 

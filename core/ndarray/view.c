@@ -155,10 +155,10 @@ static tn_code fail_bits(tn_dtype from, tn_dtype to) {
                     "1; use u8, or compare with 0",
                     tn__dtype_name(from));
   return tn__fail(TN_DTYPE,
-                  "an element of %s has %d bytes and one of %s has %d; a view "
+                  "an element of %s has %d bits and one of %s has %d; a view "
                   "of the bits needs a type of the same size",
-                  tn__dtype_name(from), (int)tn_dtype_bytes(from),
-                  tn__dtype_name(to), (int)tn_dtype_bytes(to));
+                  tn__dtype_name(from), (int)tn_dtype_bits(from),
+                  tn__dtype_name(to), (int)tn_dtype_bits(to));
 }
 
 tn_code tn__array_bits(tn_array *array, tn_dtype dtype, tn_array **out) {
@@ -166,7 +166,7 @@ tn_code tn__array_bits(tn_array *array, tn_dtype dtype, tn_array **out) {
   *out = NULL;
   if (tn__dtype_bit(dtype) == 0)
     return tn__fail(TN_DTYPE, "0x%x is no element type", dtype);
-  if (tn_dtype_bytes(dtype) != tn_dtype_bytes(from) ||
+  if (tn_dtype_bits(dtype) != tn_dtype_bits(from) ||
       (dtype == TN_BOOL && from != TN_BOOL))
     return fail_bits(from, dtype);
   draft d;

@@ -114,10 +114,6 @@ tn_code tn__device_steps_check(tn_program *p) {
 /* ----------------------------------------------------------------------- run
  */
 
-static size_t count_bytes(const tn_tensor *t) {
-  return (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
-}
-
 tn_code tn__device_steps_copy(const tn__step *step, uint32_t train,
                               tn__token *token) {
   const tn_array *to = get_array(step, step->out[0]),
@@ -127,7 +123,7 @@ tn_code tn__device_steps_copy(const tn__step *step, uint32_t train,
   const tn_copy copy = {.struct_size = sizeof copy,
                         .to = tn__array_data(to),
                         .from = tn__array_data(from),
-                        .bytes = count_bytes(y),
+                        .bytes = (size_t)tn_tensor_bytes(y),
                         .to_type = y->device_type,
                         .to_id = y->device_id,
                         .from_type = x->device_type,

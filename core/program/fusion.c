@@ -80,8 +80,14 @@ static bool can_inputs_span(const tn_frame *f, const tn_tensor *loop) {
   return true;
 }
 
+static bool has_packed(const tn_tensor *tensors, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i)
+    if (tn_dtype_is_packed(tensors[i].dtype)) return true;
+  return false;
+}
+
 static bool is_small_loop(const tn_tensor *loop) {
-  return tn_tensor_size(loop) * tn_dtype_bytes(loop->dtype) < LEAST_BYTES;
+  return tn_tensor_bytes(loop) < LEAST_BYTES;
 }
 
 /* Returns the reason why a reduction cannot be a part of a fused step; NULL if
@@ -108,6 +114,8 @@ static const char *explain_unfused_call(const tn__step *step) {
   const tn_frame *f = step->info.frame;
   const tn_tensor *loop = tn__fused_loop_shape(f);
   if (f->n_aux > 0) return "it has states";
+  if (has_packed(f->in, f->n_in) || has_packed(f->out, f->n_out))
+    return "elements of its operands share bytes";
   if (!loop || !can_inputs_span(f, loop)) return "its operands differ in shape";
   return is_small_loop(loop) ? "its operands stay in the cache" : NULL;
 }

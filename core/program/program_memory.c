@@ -114,7 +114,7 @@ static void fill_plan_entry(const tn_program *p, uint32_t entry,
   const tn__value *value = &p->values[entry];
   const tn_tensor *t = &value->array->tensor;
   to->n_elements = tn_tensor_size(t);
-  to->bytes = (size_t)to->n_elements * (size_t)tn_dtype_bytes(t->dtype);
+  to->bytes = (size_t)tn_tensor_bytes(t);
   to->dtype = t->dtype;
   to->device = tn__device_number(p, value->device);
   to->flags = value->flags;

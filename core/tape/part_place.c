@@ -179,14 +179,18 @@ int tn__layout_find_part(const tn__layout *of, const tn__layout *part,
   *out = (tn__part_place){0};
   const int64_t bytes = tn_dtype_bytes(of->dtype);
   const int64_t far = part->offset - of->offset;
+  const bool packed = tn_dtype_is_packed(of->dtype);
   int how = TN__PART_INSIDE;
   if (count_elements(part) == 0) {
     finish_view(of, part, out);
     return how;
   }
   if (count_elements(of) == 0) return TN__PART_DISJOINT;
-  if (of->dtype != part->dtype || far % bytes != 0) return TN__PART_ACROSS;
-  how = place_elements(of, part, far / bytes, out);
+  if (of->dtype != part->dtype || (!packed && far % bytes != 0))
+    return TN__PART_ACROSS;
+  how = place_elements(
+      of, part, packed ? far * (8 / tn_dtype_bits(of->dtype)) : far / bytes,
+      out);
   if (how == TN__PART_INSIDE) finish_view(of, part, out);
   return how;
 }

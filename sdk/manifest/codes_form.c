@@ -131,13 +131,15 @@ const tnm_code tnm_codes_form[] = {
         "type, range, names of\nan enum, length of a list.",
         "  - {name: stride, type: ints, rank: 2, min: 1, default: [1, 0]}",
         "  - {name: stride, type: ints, rank: 2, min: 1, default: [1, 1]}"),
-    TNM_CODE("E0021", "limits that make no sense for the parameter",
-             "`min`, `max`, `above`, `below` and `nonzero` belong to numbers, "
-             "`values` to enums, `rank`\nto lists, `dynamic` to bool, int and "
-             "float. `min` is not above `max`, and beside neither\n`above` nor "
-             "`below` for the same side.",
-             "  - {name: mode, type: string, values: [fast, exact]}",
-             "  - {name: mode, type: enum, values: [fast, exact]}"),
+    TNM_CODE(
+        "E0021", "limits that make no sense for the parameter",
+        "`min`, `max`, `above`, `below` and `nonzero` belong to numbers, "
+        "`values` to enums\nand dtypes, `rank` to lists, `dynamic` to bool, "
+        "int and float. `min` is not above `max`, and beside neither\n`above` "
+        "nor "
+        "`below` for the same side.",
+        "  - {name: mode, type: string, values: [fast, exact]}",
+        "  - {name: mode, type: enum, values: [fast, exact]}"),
     TNM_CODE("E0022", "an invalid rank",
              "`rank` is the length of a list parameter: a number, a range, or "
              "the name of a list\nparameter before it, for the same length.",
@@ -147,9 +149,11 @@ const tnm_code tnm_codes_form[] = {
              "  - {name: stride, type: ints, rank: kernel}"),
     TNM_CODE(
         "E0023", "an unknown type",
-        "Types are f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool, "
-        "the variables of\n`dtypes`, and, for operands, parameters of type "
-        "dtype. A kernel accepts a part of the\ntypes of its operator.",
+        "Types are f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool, the "
+        "storage types\nf8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 "
+        "i4 u4 i2 u2, the variables of\n`dtypes`, and, for operands, "
+        "parameters of type dtype. A kernel accepts a part of the\ntypes of "
+        "its operator.",
         "  dtypes: {T: [float32]}", "  dtypes: {T: [f32]}"),
     TNM_CODE("E0024", "operands in the wrong order",
              "Optional inputs come last, or one variadic input does; hidden "

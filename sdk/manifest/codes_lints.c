@@ -139,6 +139,12 @@ const tnm_code tnm_codes_lints[] = {
              "             inplace: {data: data}}",
              "  gradient: {kernel: backward, needs: {data: [grad.out]},\n"
              "             inplace: {data: grad.out}}"),
+    TNM_CODE("E0096", "packed elements with any strides",
+             "Elements of f4e2m1, i4, u4, i2 and u2 share bytes: the first one "
+             "is in the lowest bits\nof a byte. Arrays of them are always "
+             "dense, and an operand that may be one says so.",
+             "  inputs: [{name: data, dtype: i4}]",
+             "  inputs: [{name: data, dtype: i4, layout: contiguous}]"),
     TNM_CODE("E0097", "inputs that no rule relates",
              "Every call may give an operator tensors of any shapes that its "
              "rules allow. If no rule\nnames two inputs, or an input and a "
@@ -154,6 +160,16 @@ const tnm_code tnm_codes_lints[] = {
              "  inputs: [{name: data, dtype: T}, {name: of, dtype: T, shape: "
              "data}]\n"
              "  outputs: [{name: out, dtype: T, shape: data}]"),
+    TNM_CODE("E0098", "a formula over a storage type",
+             "Types such as f8e4m3fn and i4 store numbers, and nothing is "
+             "computed in them. A formula\nneither reads nor writes an operand "
+             "that may have one. A kernel that is written by hand\nconverts "
+             "the elements (tenon/kernel/storage.h); `elemwise.cast` converts "
+             "whole arrays.",
+             "  dtypes: {T: [f32, f8e4m3fn]}\n"
+             "  forward: {out: 2*data}",
+             "  dtypes: {T: [f32, f64]}\n"
+             "  forward: {out: 2*data}"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
              "The summary describes it in a line; `doc` describes edge cases, "
              "and the reasons to\nuse it. It is the text of the manual.",

@@ -413,6 +413,10 @@ void tnm_lower_linear(tnm_lower *lower, const tnm_tree *list,
 /* Reports that the operator has no operand of that name. */
 void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
                         const char *name);
+/* Checks that no operand that a formula reads or writes may have a storage
+ * type. `target` is the operand that it computes, or whose gradient. */
+void tnm_check_no_storage(const tnm_lower *lower, const tnm_formula *formula,
+                          const tn_arg *target);
 /* Reports functions in a forward formula that are not defined for integers, if
  * an operand of the formula may have an integer type. */
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula);
@@ -484,6 +488,8 @@ uint32_t tnm_find_operand(const tnm_lower *lower, uint32_t list,
 /* Finds the operand or output gradient that a name in `needs` means. Returns
  * false if the name is unknown. */
 bool tnm_find_need(const tnm_lower *lower, const char *name, tn_need *need);
+/* Returns the set of element types that an operand may have. */
+uint64_t tnm_operand_dtypes(const tn_op *op, const tn_arg *arg);
 /* Tests whether two operands have the same declared type. */
 bool tnm_has_same_dtype(const tn_arg *a, const tn_arg *b);
 /* Tests whether two operands have the same shape in every call. */

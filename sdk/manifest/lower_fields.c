@@ -69,17 +69,32 @@ static bool is_new_in_c(const field_reader *s, const char *const *values,
   return true;
 }
 
+/* Checks an item of `values`: a name of an enum, or an element type. */
+static bool read_value_name(const field_reader *s, tnm_unique *names,
+                            const char *const *values, const tnm_tree *item) {
+  tn_dtype dtype;
+  const bool is_enum = s->field->type == TN_FIELD_ENUM;
+  const bool valid = is_enum ? read_enum_name(s, item)
+                             : tnm_read_dtype(s->diags, item, &dtype);
+  return valid && tnm_unique_add(names, s->diags, item) &&
+         (!is_enum || is_new_in_c(s, values, item));
+}
+
 static void read_values(const field_reader *s) {
   const tnm_tree *list = tnm_tree_get(s->node, "values");
-  bool is_enum = s->field->type == TN_FIELD_ENUM;
-  if (list != NULL && !is_enum)
-    tnm_report_meaningless_key(s->diags, s->field, list, "an enum has it");
-  if (!is_enum) return;
+  const bool is_enum = s->field->type == TN_FIELD_ENUM;
+  const bool is_dtype = s->field->type == TN_FIELD_DTYPE;
+  if (list != NULL && !is_enum && !is_dtype)
+    tnm_report_meaningless_key(s->diags, s->field, list,
+                               "an enum and a dtype have it");
+  if (!is_enum && !(is_dtype && list != NULL)) return;
   if (list == NULL || list->n == 0) {
     tnm_diag_spec spec = {"E0011", list == NULL ? s->node->pos : list->pos,
                           NULL};
-    size_t id = tnm_diag_add(s->diags, &spec, "an enum needs `values`");
-    tnm_diag_add_help(s->diags, id, "add `values: [first, second]`");
+    size_t id = tnm_diag_add(s->diags, &spec, "%s needs `values`",
+                             is_enum ? "an enum" : "a list of types");
+    tnm_diag_add_help(s->diags, id, "add `values: [%s]`",
+                      is_enum ? "first, second" : "f32, i4");
     return;
   }
   const char **values = TNM_NEW(s->reader->arena, const char *, list->n);
@@ -87,8 +102,7 @@ static void read_values(const field_reader *s) {
   if (values == NULL || !tnm_unique_init(&names, s->reader->arena, list->n))
     return;
   for (const tnm_tree *item = list->first; item != NULL; item = item->next) {
-    if (read_enum_name(s, item) && tnm_unique_add(&names, s->diags, item) &&
-        is_new_in_c(s, values, item))
+    if (read_value_name(s, &names, values, item))
       values[s->field->n_values++] = item->text;
   }
   s->field->values = values;
@@ -147,6 +161,14 @@ static void read_list_length(const field_reader *s) {
   tnm_diag_add_help(s->diags, id,
                     "write a length `2`, a range `1..3`, or the name of a list "
                     "parameter before this one");
+}
+
+uint64_t tnm_param_dtypes(const tn_field *field) {
+  uint64_t set = 0;
+  tn_dtype dtype;
+  for (uint32_t i = 0; i < field->n_values; ++i)
+    if (tn__dtype_parse(field->values[i], &dtype)) set |= tn__dtype_bit(dtype);
+  return field->n_values > 0 ? set : (1ull << TN__N_ARITHMETIC) - 1;
 }
 
 /* ---------------------------------------------------------- checking values */
@@ -267,6 +289,27 @@ static bool check_float(const checked_value *c) {
   return false;
 }
 
+/* Checks an element type. Returns false after a message. */
+static bool check_dtype(const checked_value *c) {
+  const uint64_t allowed = tnm_param_dtypes(c->field);
+  tn_dtype dtype;
+  if (!tn__dtype_parse(c->node->text, &dtype)) {
+    tnm_suggest_dtype(c->diags, report_bad_value(c, "a type"), c->node->text);
+    return false;
+  }
+  if (tn__dtype_bit(dtype) & allowed) return true;
+  const size_t id = report_bad_value(c, "one of its types");
+  if (c->field->n_values > 0)
+    tnm_suggest_word(c->diags, id, c->node->text, c->field->values,
+                     c->field->n_values);
+  else
+    tnm_diag_add_help(c->diags, id,
+                      "a parameter takes storage types if `values` lists "
+                      "them: `values: [f32, %s]`",
+                      c->node->text);
+  return false;
+}
+
 /* Checks the name of an enum's value. Returns false after a message. */
 static bool check_enum(const checked_value *c) {
   const tn_field *f = c->field;
@@ -295,7 +338,6 @@ static bool check_scalar(const checked_value *c) {
     report_wrong_type(c, "a single value", "one value without brackets");
     return false;
   }
-  tn_dtype dtype;
   switch (c->field->type) {
     case TN_FIELD_BOOL:
       return check_bool(c);
@@ -308,9 +350,7 @@ static bool check_scalar(const checked_value *c) {
     case TN_FIELD_ENUM:
       return check_enum(c);
     case TN_FIELD_DTYPE:
-      if (tn__dtype_parse(c->node->text, &dtype)) return true;
-      tnm_suggest_dtype(c->diags, report_bad_value(c, "a type"), c->node->text);
-      return false;
+      return check_dtype(c);
     default:
       return true;
   }

@@ -243,8 +243,15 @@ static void generate_backward(tnm_lower *lower, const tnm_tree *at) {
 void tnm_lower_generated(tnm_lower *lower) {
   const tnm_operator *out = lower->out;
   if (lower->op->n_outputs == 0 || lower->untyped || lower->unshaped) return;
-  for (size_t i = 0; i < out->n_forward; ++i)
-    tnm_check_classes(lower, &out->forward[i]);
+  for (size_t i = 0; i < out->n_forward; ++i) {
+    const tnm_formula *f = &out->forward[i];
+    tnm_check_no_storage(lower, f, lower->op->outputs[f->index]);
+    tnm_check_classes(lower, f);
+  }
+  for (size_t i = 0; i < out->n_backward; ++i) {
+    const tnm_formula *f = &out->backward[i];
+    tnm_check_no_storage(lower, f, lower->op->inputs[f->index]);
+  }
   if (out->n_forward > 0 &&
       !generate_forward(lower, tnm_tree_get(lower->doc, "forward")))
     return;

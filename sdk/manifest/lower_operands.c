@@ -157,6 +157,28 @@ static void read_dtype(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   report_unknown_dtype(lower, value);
 }
 
+uint64_t tnm_operand_dtypes(const tn_op *op, const tn_arg *arg) {
+  if (arg->dtype_param != TN_NONE)
+    return tnm_param_dtypes(op->params[arg->dtype_param]);
+  if (arg->dtype_var != TN_NONE) return op->dtype_vars[arg->dtype_var]->allowed;
+  return tn__dtype_bit(arg->dtype);
+}
+
+/* Checks that an operand of packed types is declared as dense. */
+static void check_packed_layout(tnm_lower *lower, const tnm_tree *node,
+                                const tn_arg *arg) {
+  const tnm_tree *dtype = tnm_tree_get(node, "dtype");
+  if (lower->untyped || (arg->flags & TN_ARG_CONTIGUOUS) != 0) return;
+  const uint64_t set = tnm_operand_dtypes(lower->op, arg) & TN_BITS_PACKED;
+  if (set == 0) return;
+  tnm_diag_spec spec = {"E0096", dtype->pos, NULL};
+  const size_t id = tnm_diag_add(
+      lower->diags, &spec,
+      "`%s` may be %s, whose elements share bytes, but takes any strides",
+      arg->name, tn__dtype_names[__builtin_ctzll(set)]);
+  tnm_diag_add_help(lower->diags, id, "add `layout: contiguous`");
+}
+
 bool tnm_is_float(const tnm_lower *lower, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return true;
   uint64_t bits = arg->dtype_var == TN_NONE
@@ -331,6 +353,7 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
                   .name = tnm_get_text(node, "name"),
                   .doc = tnm_get_text(node, "doc")};
   read_dtype(lower, node, arg);
+  check_packed_layout(lower, node, arg);
   if (list->list == TN_OPERAND_OUT) {
     read_shared_memory(lower, node, arg, list->n);
     arg->init = read_input_name(lower, arg, "init", tnm_tree_get(node, "init"));

@@ -21,13 +21,6 @@ typedef struct formula_types {
   uint32_t n_seen;
 } formula_types;
 
-/* Returns the set of element types that an operand may have. */
-static uint64_t get_dtypes(const tn_op *op, const tn_arg *arg) {
-  if (arg->dtype_param != TN_NONE) return ~0ull;
-  if (arg->dtype_var != TN_NONE) return op->dtype_vars[arg->dtype_var]->allowed;
-  return tn__dtype_bit(arg->dtype);
-}
-
 tn_dtype tnm_operand_compute(const tnm_operator *op, const tn_arg *arg) {
   if (op->compute == NULL || arg->dtype_var == TN_NONE) return TN_DTYPE_UNKNOWN;
   return op->compute[arg->dtype_var];
@@ -57,7 +50,7 @@ static void add_operand(formula_types *m, const tn_arg *arg) {
     if (is_same_type(m->seen[i], arg)) return;
   if (m->n_seen < sizeof m->seen / sizeof *m->seen) m->seen[m->n_seen++] = arg;
   const uint32_t own = (uint32_t)tnm_operand_classes(
-      m->lower->out, arg, get_dtypes(m->lower->op, arg));
+      m->lower->out, arg, tnm_operand_dtypes(m->lower->op, arg));
   uint32_t joined = 0;
   for (int a = TNM_CLASS_F32; a <= TNM_CLASS_I64; a *= 2) {
     for (int b = TNM_CLASS_F32; b <= TNM_CLASS_I64; b *= 2)
@@ -79,7 +72,7 @@ static void add_operands(formula_types *m, const tnm_expr *e) {
 static const char *find_type(const formula_types *m, int classes,
                              const char **name) {
   for (uint32_t i = 0; i < m->n_seen; ++i) {
-    const uint64_t set = get_dtypes(m->lower->op, m->seen[i]);
+    const uint64_t set = tnm_operand_dtypes(m->lower->op, m->seen[i]);
     for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {
       if (!(set & (1ull << bit))) continue;
       if (!(tnm_operand_classes(m->lower->out, m->seen[i], 1ull << bit) &
@@ -215,6 +208,39 @@ static void check_expr_classes(const formula_types *m, const tnm_expr *e) {
   if (power) check_exponent(m, e->args[1]);
   for (uint32_t i = 0; i < e->n_args; ++i)
     if (!power || i == 0) check_expr_classes(m, e->args[i]);
+}
+
+/* Returns false after a message. */
+static bool check_storage(const tnm_lower *lower, const tn_arg *arg,
+                          tnm_pos pos) {
+  const uint64_t set = tnm_operand_dtypes(lower->op, arg) & TN_BITS_STORAGE;
+  if (set == 0) return true;
+  tnm_diag_spec spec = {"E0098", pos, NULL};
+  const size_t id =
+      tnm_diag_add(lower->diags, &spec,
+                   "`%s` may be %s, and no formula computes in storage types",
+                   arg->name, tn__dtype_names[__builtin_ctzll(set)]);
+  tnm_diag_add_help(lower->diags, id,
+                    "write a kernel that converts (tenon/kernel/storage.h), or "
+                    "take storage types out of `dtypes`");
+  return false;
+}
+
+static bool check_storage_nodes(const tnm_lower *lower, const tnm_expr *e) {
+  const tn_arg *arg = e->kind == TNM_INPUT ? lower->op->inputs[e->index]
+                      : e->kind == TNM_OUTPUT || e->kind == TNM_GRAD
+                          ? lower->op->outputs[e->index]
+                          : NULL;
+  if (arg != NULL && !check_storage(lower, arg, e->pos)) return false;
+  for (uint32_t i = 0; i < e->n_args; ++i)
+    if (!check_storage_nodes(lower, e->args[i])) return false;
+  return true;
+}
+
+void tnm_check_no_storage(const tnm_lower *lower, const tnm_formula *formula,
+                          const tn_arg *target) {
+  if (check_storage(lower, target, formula->pos))
+    (void)check_storage_nodes(lower, formula->expr);
 }
 
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula) {

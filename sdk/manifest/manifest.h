@@ -310,6 +310,9 @@ typedef struct tnm_operator {
  * its type variable raises the class. */
 int tnm_operand_classes(const tnm_operator *op, const tn_arg *arg,
                         uint64_t dtypes);
+/* The set of types that a dtype parameter takes. */
+uint64_t tnm_param_dtypes(const tn_field *field);
+
 /* The `compute` type of an operand's type variable, or TN_DTYPE_UNKNOWN. */
 tn_dtype tnm_operand_compute(const tnm_operator *op, const tn_arg *arg);
 

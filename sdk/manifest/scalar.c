@@ -168,13 +168,34 @@ int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
 /* Returns the manifest's name of a type that other programs call `word`; NULL
  * if there is none. */
 static const char *find_dtype_synonym(const char *word) {
-  static const char *const names[][2] = {
-      {"float16", "f16"}, {"half", "f16"},   {"bfloat16", "bf16"},
-      {"float32", "f32"}, {"float", "f32"},  {"float64", "f64"},
-      {"double", "f64"},  {"int8", "i8"},    {"int16", "i16"},
-      {"int32", "i32"},   {"int", "i32"},    {"int64", "i64"},
-      {"long", "i64"},    {"uint8", "u8"},   {"uint16", "u16"},
-      {"uint32", "u32"},  {"uint64", "u64"}, {"boolean", "bool"}};
+  static const char *const names[][2] = {{"float16", "f16"},
+                                         {"half", "f16"},
+                                         {"bfloat16", "bf16"},
+                                         {"float32", "f32"},
+                                         {"float", "f32"},
+                                         {"float64", "f64"},
+                                         {"double", "f64"},
+                                         {"int8", "i8"},
+                                         {"int16", "i16"},
+                                         {"int32", "i32"},
+                                         {"int", "i32"},
+                                         {"int64", "i64"},
+                                         {"long", "i64"},
+                                         {"uint8", "u8"},
+                                         {"uint16", "u16"},
+                                         {"uint32", "u32"},
+                                         {"uint64", "u64"},
+                                         {"boolean", "bool"},
+                                         {"int4", "i4"},
+                                         {"uint4", "u4"},
+                                         {"int2", "i2"},
+                                         {"uint2", "u2"},
+                                         {"float8_e4m3fn", "f8e4m3fn"},
+                                         {"float8_e4m3fnuz", "f8e4m3fnuz"},
+                                         {"float8_e5m2", "f8e5m2"},
+                                         {"float8_e5m2fnuz", "f8e5m2fnuz"},
+                                         {"float8_e8m0fnu", "f8e8m0"},
+                                         {"float4_e2m1fn", "f4e2m1"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
     if (strcmp(word, names[i][0]) == 0) return names[i][1];
   return NULL;

@@ -96,7 +96,7 @@ static const tnm_key param_keys[] = {
     {"name", S, true, "name, lower case"},
     {"type", S, true, "bool int float string enum ints floats dtype"},
     {"rank", S, false, "length of a list: `2`, `1..3`, or another parameter"},
-    {"values", L, false, "names of an enum"},
+    {"values", L, false, "names of an enum, or types that a dtype takes"},
     {"optional", S, false, "true: None is a value"},
     {"default", S | L, false, "value if none is given; without: required"},
     {"min", S, false, "least value"},

@@ -29,7 +29,8 @@ HEADERS = ["plugin/op.h", "plugin/note.h", "plugin/device.h",
            "plugin/device_blas.h", "plugin/device_lapack.h",
            "plugin/device_scope.h",
            "kernel_options.h", "draft/capture.h", "kernel/scatter.cuh",
-           "kernel/prefetch.cuh"]
+           "kernel/prefetch.cuh", "kernel/storage.h",
+           "kernel/storage_loops.h"]
 
 
 def compiles(headers, *options):

@@ -23,6 +23,62 @@ Test(dtype, names_and_bits_go_both_ways) {
   cr_assert_eq(unchanged, TN_F32);
 }
 
+Test(dtype, storage_types_have_the_codes_and_bits_of_dlpack) {
+  static const struct {
+    tn_dtype dtype;
+    unsigned code, bits;
+    const char *name;
+    uint64_t bit;
+  } types[] = {{TN_F8E4M3FN, 10, 8, "f8e4m3fn", TN_BIT_F8E4M3FN},
+               {TN_F8E4M3FNUZ, 11, 8, "f8e4m3fnuz", TN_BIT_F8E4M3FNUZ},
+               {TN_F8E5M2, 12, 8, "f8e5m2", TN_BIT_F8E5M2},
+               {TN_F8E5M2FNUZ, 13, 8, "f8e5m2fnuz", TN_BIT_F8E5M2FNUZ},
+               {TN_F8E8M0, 14, 8, "f8e8m0", TN_BIT_F8E8M0},
+               {TN_F4E2M1, 17, 4, "f4e2m1", TN_BIT_F4E2M1},
+               {TN_I4, 0, 4, "i4", TN_BIT_I4},
+               {TN_U4, 1, 4, "u4", TN_BIT_U4},
+               {TN_I2, 0, 2, "i2", TN_BIT_I2},
+               {TN_U2, 1, 2, "u2", TN_BIT_U2}};
+  uint64_t storage = 0, packed = 0;
+  for (size_t i = 0; i < 10; ++i) {
+    const tn_dtype t = types[i].dtype;
+    cr_expect_eq(t, types[i].code | types[i].bits << 8 | 1u << 16);
+    cr_expect_str_eq(tn__dtype_name(t), types[i].name);
+    cr_expect_eq(tn__dtype_bit(t), types[i].bit);
+    cr_expect_eq(tn_dtype_bits(t), types[i].bits);
+    cr_expect_eq(tn_dtype_bytes(t), types[i].bits == 8);
+    cr_expect_eq(tn_dtype_is_packed(t), types[i].bits < 8);
+    cr_expect(tn__dtype_is_storage(t) && !tn__dtype_is_float(t));
+    storage |= types[i].bit;
+    packed |= types[i].bits < 8 ? types[i].bit : 0;
+  }
+  cr_expect_eq(storage, TN_BITS_STORAGE);
+  cr_expect_eq(packed, TN_BITS_PACKED);
+  cr_expect(!tn__dtype_is_storage(TN_BOOL) && !tn__dtype_is_storage(0));
+  cr_expect(!tn_dtype_is_packed(TN_I8) && !tn_dtype_is_packed(0));
+}
+
+static size_t bytes_of(tn_dtype dtype, int32_t ndim, const int64_t *shape) {
+  size_t bytes = 99;
+  return tn__tensor_bytes(dtype, ndim, shape, &bytes) ? bytes : 1234;
+}
+
+Test(dtype, packed_elements_share_bytes) {
+  const int64_t odd[] = {3, 5}, none[] = {3, 0}, most[] = {INT64_MAX / 8, 1};
+  const int64_t many[] = {INT64_MAX / 8 + 1, 1}, negative[] = {2, -1};
+  cr_expect_eq(tn_dtype_bytes_of(TN_I4, 7), 4);
+  cr_expect_eq(tn_dtype_bytes_of(TN_U2, 9), 3);
+  cr_expect_eq(tn_dtype_bytes_of(TN_F8E8M0, 9), 9);
+  cr_expect_eq(tn_dtype_bytes_of(TN_F64, 9), 72);
+  cr_expect_eq(bytes_of(TN_I4, 2, odd), 8);
+  cr_expect_eq(bytes_of(TN_U2, 2, odd), 4);
+  cr_expect_eq(bytes_of(TN_U2, 0, NULL), 1);
+  cr_expect_eq(bytes_of(TN_F4E2M1, 2, none), 0);
+  cr_expect_eq(bytes_of(TN_U2, 2, most), ((size_t)INT64_MAX / 8 * 2 + 7) / 8);
+  cr_expect_eq(bytes_of(TN_U2, 2, many), 1234);
+  cr_expect_eq(bytes_of(TN_U2, 2, negative), 1234);
+}
+
 Test(dtype, sets_list_their_names) {
   tn__buf buf;
   tn__buf_init(&buf, tn__env_default());

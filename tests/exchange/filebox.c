@@ -84,7 +84,7 @@ static void expect_elements(tn_array *array, const tn_spec *spec,
                             const void *elements) {
   unsigned char *data = NULL;
   const tn_tensor *t = &array->tensor;
-  const size_t n = (size_t)tn__array_bytes(array);
+  const size_t n = (size_t)tn_tensor_bytes(t);
   cr_assert_eq(t->dtype, spec->dtype);
   cr_assert_eq(t->ndim, spec->ndim);
   for (int32_t i = 0; i < spec->ndim; ++i)

@@ -206,8 +206,90 @@ Test(dlpack, element_types_that_op_h_does_not_have_are_refused) {
   expect_refused(&t, TN_DTYPE, "vectors of 4 lanes");
   t.dtype = 0;
   expect_refused(&t, TN_DTYPE, "has 0 lanes, where one of single values has 1");
-  t.dtype = TN_DTYPE_MAKE(0, 4);
-  expect_refused(&t, TN_DTYPE, "with 4 bits");
+  t.dtype = TN_DTYPE_MAKE(0, 1);
+  expect_refused(&t, TN_DTYPE, "with 1 bits");
+}
+
+/* Three elements of i4, the second byte of `memory` first. */
+static unsigned char memory[4] = {0xee, 0x21, 0x03, 0xee};
+
+static tn_dlpack_versioned make_packed(int64_t *shape, int64_t *strides) {
+  return (tn_dlpack_versioned){.major = 1,
+                               .minor = 1,
+                               .deleter = count_versioned_deletion,
+                               .tensor = {.data = memory,
+                                          .device_type = TN_DEVICE_CPU,
+                                          .ndim = 1,
+                                          .dtype = TN_I4,
+                                          .shape = shape,
+                                          .strides = strides,
+                                          .byte_offset = 1}};
+}
+
+Test(dlpack, dense_packed_elements_go_both_ways_without_a_copy) {
+  int64_t shape = 3, stride = 1;
+  tn_dlpack_versioned from = make_packed(&shape, &stride), *d = NULL;
+  tn_dlpack *old = NULL;
+  tn_array *array = NULL;
+  unsigned char got[2] = {0};
+  cr_assert_eq(tn__array_from_dlpack_versioned(&w.env, &from, 0, &array), TN_OK,
+               "%s", tn_error_text());
+  cr_expect_eq(tn__array_data(array), (void *)(memory + 1));
+  cr_assert_eq(tn__array_get(array, got, 2), TN_OK);
+  cr_expect(got[0] == 0x21 && got[1] == 0x03);
+  cr_assert_eq(tn__array_set(array, "\xff\xff", 2), TN_OK);
+  cr_expect_eq(memory[2], 0x0f);
+  cr_expect_eq(memory[3], 0xee);
+  cr_assert_eq(tn__array_to_dlpack_versioned(array, &d), TN_OK);
+  cr_expect_eq(d->tensor.dtype, TN_I4);
+  cr_expect_eq(d->tensor.data, (void *)(memory + 1));
+  cr_expect_eq(d->flags, 0, "packed");
+  cr_expect_eq(d->minor, 1, "the first version with these types");
+  d->deleter(d);
+  cr_assert_eq(tn__array_to_dlpack(array, &old), TN_OK);
+  cr_expect_eq(old->tensor.shape[0], 3);
+  tn__array_release(array);
+  cr_expect_eq(n_deleted, 0);
+  old->deleter(old);
+  cr_expect_eq(n_deleted, 1);
+}
+
+Test(dlpack, read_only_packed_elements_are_copied) {
+  int64_t shape = 3;
+  tn_dlpack_versioned from = make_packed(&shape, NULL);
+  tn_array *array = NULL;
+  unsigned char got[2] = {0};
+  from.flags = TN_DLPACK_READ_ONLY;
+  cr_assert_eq(tn__array_from_dlpack_versioned(&w.env, &from, 0, &array), TN_OK,
+               "%s", tn_error_text());
+  cr_expect_neq(tn__array_data(array), (void *)(memory + 1));
+  cr_assert_eq(tn__array_get(array, got, 2), TN_OK);
+  cr_expect(got[0] == 0x21 && got[1] == 0x03);
+  tn__array_release(array);
+}
+
+Test(dlpack, strided_and_padded_packed_elements_are_refused) {
+  int64_t shape = 2, strides[] = {2, -1, 0};
+  tn_array *array = NULL;
+  for (size_t i = 0; i < 3; ++i) {
+    const tn_dlpack_versioned from = make_packed(&shape, &strides[i]);
+    expect_refused(&from.tensor, TN_UNSUPPORTED,
+                   "the elements of i4 are not dense");
+  }
+  tn_dlpack_versioned from = make_packed(&shape, NULL);
+  from.flags = TN_DLPACK_PADDED;
+  cr_expect_eq(tn__array_from_dlpack_versioned(&w.env, &from, 0, &array),
+               TN_UNSUPPORTED);
+  EXPECT_TEXT("each element has bytes of its own");
+  cr_expect_eq(n_deleted, 0);
+  from = make_versioned(TN_DLPACK_PADDED); /* means nothing for f32 */
+  cr_expect_eq(tn__array_from_dlpack_versioned(&w.env, &from, 0, &array),
+               TN_OK);
+  tn__array_release(array);
+  shape = 1ll << 60;
+  from = make_packed(&shape, NULL);
+  cr_expect_eq(tn__array_from_dlpack_versioned(&w.env, &from, 0, &array),
+               TN_OUT_OF_RANGE);
 }
 
 Test(dlpack, shapes_that_make_no_tensor_are_refused) {

@@ -201,10 +201,19 @@ Test(hostile, false_safetensors_shapes_are_refused) {
   expect_safetensors(
       "{" ITEM("a", "U8", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", 0, 1) "}", 1,
       "more than 16 dimensions");
-  expect_safetensors("{" ITEM("a", "F8_E4M3", "[1]", 0, 1) "}", 1,
-                     "array `a`: element type `F8_E4M3` is not supported");
+  expect_safetensors("{" ITEM("a", "F6_E2M3", "[4]", 0, 3) "}", 3,
+                     "array `a`: element type `F6_E2M3` is not supported");
   expect_safetensors("{" ITEM("a", "\\u001b[2J", "[1]", 0, 1) "}", 1,
                      "array `a`: element type `?[2J` is not supported");
+}
+
+Test(hostile, false_sizes_of_packed_elements_are_refused) {
+  expect_safetensors("{" ITEM("a", "F4", "[4]", 0, 4) "}", 4,
+                     "the shape wants 2 bytes of elements, its range has 4");
+  expect_safetensors("{" ITEM("a", "F4", "[3]", 0, 2) "}", 2,
+                     "an odd number of elements of 4 bits ends within a byte");
+  expect_safetensors("{" ITEM("a", "F4", "[1152921504606846976]", 0, 0) "}", 0,
+                     "overflows");
 }
 
 Test(hostile, malformed_safetensors_headers_are_refused) {

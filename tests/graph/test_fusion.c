@@ -144,6 +144,54 @@ Test(fusion, fused_steps_write_results_that_others_read) {
   net_close();
 }
 
+/* An odd number, so that the last byte has one element. */
+enum { N_PACKED = 200001, PACKED_BYTES = 100001 };
+
+static tn_array *create_packed(unsigned char *bytes) {
+  for (int i = 0; i < PACKED_BYTES; ++i)
+    bytes[i] = (unsigned char)(i * 37 >> 3);
+  bytes[PACKED_BYTES - 1] = 0x05;
+  tn_array *x = empty(TN_U4, SHAPE(N_PACKED));
+  OK(tn__array_set(x, bytes, PACKED_BYTES));
+  return x;
+}
+
+Test(fusion, packed_elements_are_computed_whole_in_the_bytes_that_they_share) {
+  unsigned char *x = malloc(PACKED_BYTES), *y = malloc(PACKED_BYTES);
+  net_open_on(2);
+  give_array("x", create_packed(x));
+  const tn_entry a = OP(g, "invert", NULL, NULL, var_node(g, "x"));
+  HEADS(g, OP(g, "invert", NULL, NULL, OP(g, "invert", NULL, NULL, a)));
+  tn_program *p = BIND(0);
+  has_text(p, "elements of its operands share bytes");
+  cr_expect_eq(stats_of(p).n_fused, 0);
+  cr_expect_lt(stats_of(p).pool_bytes, 2 * PACKED_BYTES + 8192);
+  OK(tn__program_forward(p, 0));
+  OK(tn__array_get(head_of(p, 0), y, PACKED_BYTES));
+  for (int i = 0; i < PACKED_BYTES - 1; ++i)
+    cr_assert_eq(y[i], (unsigned char)~x[i], "byte %d", i);
+  cr_expect_eq(y[PACKED_BYTES - 1], 0x0a);
+  tn__program_release(p);
+  drop_arrays();
+  net_close();
+  free(x), free(y);
+}
+
+Test(fusion, nothing_is_added_to_storage_types) {
+  unsigned char *bytes = malloc(PACKED_BYTES);
+  net_open_on(1);
+  tn_array *x = create_packed(bytes), *y = create_packed(bytes);
+  const tn_req add = TN_REQ_ADD;
+  const tn_inputs in = {1, &x};
+  const tn_outputs out = {1, &y, &add};
+  cr_expect_eq(call_of(&w.caller, op_get("lab.invert"), &in, NULL, &out),
+               TN_DTYPE);
+  EXPECT_TEXT("TN_REQ_ADD was asked for", "elements of u4 have no sums");
+  tn__array_release(x), tn__array_release(y);
+  net_close();
+  free(bytes);
+}
+
 Test(fusion, the_table_says_why_steps_are_not_fused) {
   net_open_on(1);
   give_array("x", create_filled(TN_F64, SHAPE(8, 4)));

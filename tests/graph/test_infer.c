@@ -579,6 +579,14 @@ Test(graph_infer, a_loop_needs_an_axis_to_go_along) {
   FAILS(tn__graph_infer(g, NULL, 0), TN_SHAPE, "node `loop`: `x` is a single");
 }
 
+Test(graph_infer, a_loop_does_not_go_along_packed_elements) {
+  const tn_entry x =
+      typed_var(g, "x", (tn_sig){.dtype = TN_I4, .ndim = 2, .shape = {7, 3}});
+  HEADS(g, recurrent_graph(&x, (const char *const[]){"x"}, 1));
+  FAILS(tn__graph_infer(g, NULL, 0), TN_UNSUPPORTED,
+        "node `loop`: `x` is i4, whose elements share bytes", "elemwise.cast");
+}
+
 /* -------------------------------------------------------------------- faults
  */
 

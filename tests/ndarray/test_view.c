@@ -243,7 +243,7 @@ Test(view, bits_refuses_another_size_and_bool) {
   tn_array *x = floats(SHAPE(1), VALUES(1)), *view = NULL;
   tn_array *flags = empty(TN_BOOL, SHAPE(2)), *bytes = bits_of(flags, TN_U8);
   cr_assert_eq(tn__array_bits(x, TN_F64, &view), TN_DTYPE);
-  EXPECT_TEXT("f32 has 4 bytes", "f64 has 8", "same size");
+  EXPECT_TEXT("f32 has 32 bits", "f64 has 64", "same size");
   cr_assert_null(view);
   cr_assert_eq(tn__array_bits(x, TN_U8, &view), TN_DTYPE);
   cr_assert_eq(tn__array_bits(x, (tn_dtype)0x2063, &view), TN_DTYPE);

@@ -87,6 +87,7 @@ N = "  - {name: n, type: int, default: 3}\n"
 K = "  - {name: k, type: ints, rank: 1..3, default: [1]}\n"
 LIST = "  - {name: l, type: ints, default: [1]}\n"
 MUST = "  - {name: must, type: bool}\n"
+DTYPE = "  - {name: d, type: dtype, values: [f32, i4], default: i4}\n"
 W = "  - {name: w, dtype: T, shape: [C], role: weight, optional: true}\n"
 X = "  - {name: x, dtype: T, shape: [N, C]}\n"
 Y = "  - {name: y, dtype: T, shape: [N, C], layout: contiguous}\n"
@@ -396,6 +397,19 @@ CASES = [
          "major"),
     Case("an enum value moved", [("one, two, three]", "two, three, one]")],
          [mix("abi", "value `one` of `mode` moved to 2", "@one]")], "major"),
+    Case("types that a dtype parameter takes",
+         [("values: [f32, i4]", "values: [i4, u4]")],
+         [mix("model", "types of `d` without f32", "values: @[i4"),
+          mix("ok", "types of `d` with u4", "values: @[i4")], "major",
+         old=[(MUST, MUST + DTYPE)]),
+    Case("storage types that a dtype parameter takes, too",
+         [("type: dtype, values: [f32, i4], default: i4", "type: dtype, default: f32")],
+         [mix("model", "types of `d` without i4", "{@name: d"),
+          mix("ok", "types of `d` with f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 "
+              "u64 bool", "{@name: d"),
+          mix("model", "default of `d` changed i4 -> f32", "default: @f32")],
+         "major",
+         old=[(MUST, MUST + DTYPE)]),
     Case("the words of a parameter", [("doc: Share", "doc: Portion")],
          [mix("doc", "doc of `a` changed", "doc: @Portion")], "compatible"),
     Case("a deprecated parameter",

@@ -69,6 +69,29 @@ int32_t lab_%s(const tn_frame *call) {
   return TN_OK;
 }
 """
+STORED = """\
+opgen: 1
+op: stored
+summary: A kernel of a test
+doc: Nothing of use.
+params: [{name: to, type: dtype, values: [u8, i4, u2], default: i4, doc: Any}]
+dtypes: {T: [u8, f8e5m2, f4e2m1, i2]}
+inputs: [{name: data, dtype: T, layout: contiguous, doc: Any}]
+outputs: [{name: out, dtype: to, shape: data, layout: contiguous, doc: Any}]
+gradient: {none: true, why: it is a test}
+kernels: [{device: cpu, forward: lab_stored}]
+"""
+STORED_C = """\
+#include "op.gen.h"
+int32_t lab_stored(const tn_frame *call) {
+  const int64_t n = tn_tensor_bytes(&call->in[0]);
+  const int64_t m = tn_tensor_bytes(&call->out[0]) + MORE;
+  const uint8_t *x = call->in[0].data;
+  uint8_t *y = call->out[0].data;
+  for (int64_t i = 0; i < m; ++i) y[i] = i < n ? x[i] : 0;
+  return TN_OK;
+}
+"""
 PROGRAM = """\
 #include "tenon/test/drawn.h"
 int main(int argc, char **argv) { return tn_drawn_main(argc, argv); }
@@ -155,6 +178,17 @@ def plugins_that_do_not_load_are_no_success():
         done.stdout
 
 
+def storage_types_are_drawn_in_their_bytes():
+    for more in "0", "1":
+        folder = LAB.build(LAB.write(STORED), STORED_C.replace("MORE", more))
+        done = subprocess.run(
+            [PLUGIN[0] / "drawn", folder / "lab.so", "--least", "100"],
+            text=True, check=False, capture_output=True, timeout=300)
+        tap.equal(done.returncode, int(more), done.stdout)
+        if more == "1":
+            assert re.search(BESIDE, done.stdout), done.stdout
+
+
 if __name__ == "__main__":
     with SCRATCH:
         build()
@@ -175,4 +209,5 @@ if __name__ == "__main__":
                  case("is_internal", r"TN_INTERNAL: .*oops"),
                  case("has_no_code", r"TN_PLUGIN: .*5, which is no code"),
                  all_of_them_are_called_in_spite_of_failures,
+                 storage_types_are_drawn_in_their_bytes,
                  plugins_that_do_not_load_are_no_success])

@@ -224,8 +224,8 @@ def graphs_that_call_what_is_not_there_fail():
           "command line, before this one")
 
 
-def check(body):
-    folder = built(body)
+def check(*given):
+    folder = built(*given)
     done = subprocess.run([OPGEN, "check", folder, folder / "lab.so"],
                           text=True, capture_output=True, check=False)
     return done.returncode, done.stderr
@@ -550,6 +550,60 @@ def warnings_of(folder, compiler):
                     "-I", folder / "generated", source])
 
 
+# ------------------------------------------------------------- storage types
+
+STORED = """\
+params: [{name: to, type: dtype, values: [f32, f8e5m2, i4, u2], default: f32, doc: Any}]
+dtypes: {T: [f32, f8e4m3fn, f4e2m1, i4]}
+inputs: [{name: x, dtype: T, layout: contiguous, doc: Any}]
+outputs: [{name: y, dtype: to, shape: x, layout: contiguous, doc: The same}]
+gradient: {none: true, why: it is a test}
+kernels: [{device: cpu, forward: lab_cube, writes: [write]}]
+examples:
+  - {name: e, x: [1, 2, 3], y: [1, 2, 3]}
+  - {name: four, params: {to: i4}, x: [[-1, 2, 7], [0, 1, -8], [3, 4, 5]], y: [[-1, 2, 7], [0, 1, -8], [3, 4, 5]]}
+  - {name: two, params: {to: u2}, x: [1, 2, 3, 0, 1], y: [1, 2, 3, 0, 1]}
+  - {name: one, params: {to: f8e5m2}, x: 0.5, y: 0.5}
+"""
+STORED_C = """\
+#include "op.gen.h"
+#include "tenon/kernel/storage.h"
+int32_t lab_cube(const tn_frame *call) {
+  const tn_tensor *x = &call->in[0], *y = &call->out[0];
+  const tn_storage_rule rule = {y->dtype, 1, TN_STORAGE_NEAREST};
+  const float *from = x->data;
+  float *to = y->data;
+  for (int64_t i = 0; i < COUNT; ++i) {
+    const float v =
+        tn_storage_has(x->dtype) ? tn_storage_read(from, x->dtype, i) : from[i];
+    if (tn_storage_has(y->dtype))
+      tn_storage_write(to, &rule, i, (double)(VALUE));
+    else
+      to[i] = v;
+  }
+  return TN_OK;
+}
+"""
+
+
+def stored(count="tn_tensor_size(x)", value="v"):
+    return STORED_C.replace("COUNT", count).replace("VALUE", value)
+
+
+def storage_types_are_compared_as_numbers():
+    folder = built(STORED, stored())
+    passes(LAB.tests(folder, LIBRARY), "lab.cube@1 e: f4e2m1, cpu, dense, new\n",
+           "lab.cube@1 four: i4, cpu, shifted, write\n",
+           "lab.cube@1 two: f8e4m3fn, cpu, dense, null y\n",
+           "lab.cube@1 one: f32, cpu, front, write\n",
+           "left out: lab.cube@1 four: f4e2m1: f4e2m1 cannot hold 7")
+    tap.equal(check(STORED, stored()), (0, ""))
+    fails(run(STORED, stored(value="i == 4 ? 0 : v")),
+          "`y` (i4), element (1,1): expected 1, got 0")
+    fails(run(STORED, stored(count="tn_tensor_size(x) + 3")),
+          "the kernel")
+
+
 def texts_longer_than_c_promises_compile_without_a_warning():
     """C11 promises 4095 bytes of a literal."""
     compilers = [shlex.split(sys.argv[2])] + [
@@ -603,4 +657,5 @@ if __name__ == "__main__":
                  quotients_of_an_f32_kernel_are_not_taken_with_settings_for_f64,
                  an_optional_input_before_one_that_is_given_may_be_absent,
                  an_example_may_be_a_call_of_training,
+                 storage_types_are_compared_as_numbers,
                  texts_longer_than_c_promises_compile_without_a_warning])

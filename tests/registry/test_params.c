@@ -75,6 +75,21 @@ static const tn_op need_op = {.struct_size = sizeof(tn_op),
                               .params = need_fields};
 #undef FIELDS_OF
 
+typedef struct stored_params {
+  tn_dtype dtype;
+} stored_params;
+
+#define FIELDS_OF stored_params
+static const char *const stored_types[] = {"i4", "f8e5m2"};
+static const tn_field *const stored_fields[] = {FIELD(
+    TN_FIELD_DTYPE, dtype, "i4", PLAIN, .n_values = 2, .values = stored_types)};
+static const tn_op stored_op = {.struct_size = sizeof(tn_op),
+                                .name = "stored",
+                                .params_size = sizeof(stored_params),
+                                .n_params = COUNT(stored_fields),
+                                .params = stored_fields};
+#undef FIELDS_OF
+
 typedef struct open_params {
   double share; /* above 0, below 1 */
   double high;  /* above 0 */
@@ -338,6 +353,21 @@ Test(params, an_unknown_enum_value_lists_the_known_ones) {
       "choose one of nearest, bilinear, cubic; did you mean `bilinear`?");
   expect_refusal("dtype=float99", TN_INVALID,
                  "`float99` is not an element type");
+}
+
+Test(params, a_dtype_takes_storage_types_only_if_its_values_list_them) {
+  expect_refusal("dtype=i4", TN_INVALID,
+                 "i4 is not one of its types; choose one of f16, bf16, f32, "
+                 "f64, i8, i16, i32, i64, u8, u16, u32, u64, bool");
+  w.op.desc = &stored_op;
+  tn_params *params = parse_params("dtype=f8e5m2");
+  cr_expect_eq(((const stored_params *)params->data)->dtype, TN_F8E5M2);
+  tn__params_release(params);
+  expect_refusal("dtype=f16", TN_INVALID,
+                 "f16 is not one of its types; choose one of i4, f8e5m2");
+  expect_refusal("dtype=i5", TN_INVALID,
+                 "`i5` is not an element type; choose one of i4, f8e5m2; did "
+                 "you mean `i4`?");
 }
 
 Test(params, an_unknown_key_suggests_the_nearest_and_lists_all) {

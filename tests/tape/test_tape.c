@@ -456,6 +456,29 @@ Test(tape, separates_neighbours_from_overlapping_views) {
   DROP(all, left, right, even, odd, low, high, line);
 }
 
+Test(tape, finds_views_of_packed_elements_by_their_numbers) {
+  tn_array *all = empty(TN_U4, SHAPE(6, 4)), *line = NULL;
+  tn_array *low = part_of(all, 0, 0, 2, 1), *high = part_of(all, 0, 2, 5, 1);
+  OK(tn__array_reshape(all, 1, (int64_t[]){24}, &line));
+  const struct {
+    const tn_array *of, *part;
+    int how;
+    int64_t offset; /* elements 8 to 19 of the array are those of `high` */
+  } cases[] = {
+      {all, high, TN__PART_INSIDE, 8},   {line, high, TN__PART_INSIDE, 8},
+      {line, low, TN__PART_INSIDE, 0},   {low, high, TN__PART_DISJOINT, 0},
+      {high, low, TN__PART_DISJOINT, 0}, {high, all, TN__PART_ACROSS, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const tn__layout of = tn__layout_of(cases[i].of);
+    const tn__layout part = tn__layout_of(cases[i].part);
+    tn__part_place place;
+    cr_assert_eq(tn__layout_find_part(&of, &part, &place), cases[i].how,
+                 "case %zu", i);
+    cr_assert_eq(place.view.offset, cases[i].offset, "case %zu", i);
+  }
+  DROP(all, low, high, line);
+}
+
 /* Adds 0.1 a hundred thousand times, in f32. Single f32 sums would be off by
  * more than one in a thousand. */
 Test(tape, sums_many_small_numbers_exactly) {

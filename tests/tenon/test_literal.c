@@ -78,6 +78,22 @@ Test(literal, elements_have_the_asked_type) {
   tensor_deinit(&t);
 }
 
+Test(literal, packed_elements_are_read_and_printed) {
+  tensor t = {0};
+  text out = {0}, why = {0};
+  cr_assert(literal_parse("[-8,7,-1]", TN_I4, &t, &why), "%s", text_get(&why));
+  cr_expect_eq(t.bytes, 2);
+  cr_expect_arr_eq(t.data, ((unsigned char[]){0x78, 0x0f}), 2);
+  print_tensor(&t, false, &out);
+  cr_expect_str_eq(text_get(&out), "[-8, 7, -1]\n");
+  tensor_deinit(&t), text_deinit(&out);
+  cr_assert(literal_parse("[[0.5,-6],[1,2]]", TN_F4E2M1, &t, &why));
+  cr_expect_arr_eq(t.data, ((unsigned char[]){0xf1, 0x42}), 2);
+  print_tensor(&t, false, &out);
+  cr_expect_str_eq(text_get(&out), "[[0.5, -6],\n [1, 2]]\n");
+  tensor_deinit(&t), text_deinit(&out);
+}
+
 Test(literal, refuses_ragged_lists_with_a_caret) {
   expect_refused("[[1,2],[3]]",
                  "this list has 1 element, the first at its depth has 2: all "

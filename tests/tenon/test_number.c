@@ -83,6 +83,27 @@ Test(number, integers_and_booleans_are_plain) {
   expect_text(TN_BOOL, &(uint8_t){0}, "false");
 }
 
+static void expect_8(tn_dtype dtype, uint8_t code, const char *expected) {
+  expect_text(dtype, &code, expected);
+}
+
+Test(number, storage_types_print_their_numbers) {
+  expect_8(TN_F8E4M3FN, 0x38, "1");
+  expect_8(TN_F8E4M3FN, 0x01, "0.002"); /* 0.001953125 */
+  expect_8(TN_F8E4M3FN, 0xfe, "-450");  /* -448, the least */
+  expect_8(TN_F8E4M3FN, 0x7f, "nan");
+  expect_8(TN_F8E4M3FNUZ, 0x40, "1");
+  expect_8(TN_F8E5M2, 0x7c, "inf");
+  expect_8(TN_F8E5M2FNUZ, 0x80, "nan");
+  expect_8(TN_F8E8M0, 127 + 10, "1000"); /* 1024 */
+  expect_8(TN_F4E2M1, 0x7, "6");
+  expect_8(TN_F4E2M1, 0x9, "-0.5");
+  expect_8(TN_I4, 0x8, "-8");
+  expect_8(TN_U4, 0xf, "15");
+  expect_8(TN_I2, 0x3, "-1");
+  expect_8(TN_U2, 0x3, "3");
+}
+
 Test(number, half_conversion_rounds_ties_to_even) {
   cr_expect_eq(f16_from_double(1), 0x3c00);
   cr_expect_eq(f16_from_double(-2), 0xc000);
@@ -127,6 +148,27 @@ Test(number, every_bfloat_reads_back) {
   expect_all_read_back(TN_BF16, 0x7f80);
 }
 
+Test(number, every_element_of_storage_types_reads_back) {
+  static const tn_dtype dtypes[] = {
+      TN_F8E4M3FN, TN_F8E4M3FNUZ, TN_F8E5M2, TN_F8E5M2FNUZ, TN_F8E8M0,
+      TN_F4E2M1,   TN_I4,         TN_U4,     TN_I2,         TN_U2};
+  for (size_t i = 0; i < 10; ++i) {
+    for (unsigned code = 0; code < 1u << tn_dtype_bits(dtypes[i]); ++code) {
+      const unsigned char before = (unsigned char)code;
+      unsigned char after[8] = {0};
+      text t = {0}, why = {0};
+      number_add(&t, dtypes[i], &before);
+      if (!strstr(text_get(&t), "nan")) {
+        cr_assert(element_parse(dtypes[i], text_get(&t), after, &why), "%s",
+                  text_get(&why));
+        cr_assert_eq(before, after[0], "%s %#x printed as %s",
+                     dtype_name(dtypes[i]), code, text_get(&t));
+      }
+      text_deinit(&t);
+    }
+  }
+}
+
 static void expect_refused(tn_dtype dtype, const char *token,
                            const char *expected) {
   unsigned char element[8];
@@ -147,6 +189,19 @@ Test(element, refuses_values_out_of_the_types_range) {
                  "`1e39` is too large for f32; write inf for infinity");
   expect_refused(TN_F16, "65520",
                  "`65520` is too large for f16; write inf for infinity");
+}
+
+Test(element, refuses_numbers_that_storage_types_lack) {
+  expect_refused(TN_I4, "8", "`8` does not fit i4 (-8 to 7)");
+  expect_refused(TN_U2, "4", "`4` does not fit u2 (0 to 3)");
+  expect_refused(TN_F8E4M3FN, "1000", "`1000` does not fit f8e4m3fn");
+  expect_refused(TN_F8E4M3FN, "inf", "`inf` does not fit f8e4m3fn");
+  expect_refused(TN_F8E5M2, "1e6", "`1e6` does not fit f8e5m2");
+  expect_refused(TN_F8E8M0, "-1", "`-1` does not fit f8e8m0");
+  expect_refused(TN_F4E2M1, "8", "`8` does not fit f4e2m1");
+  expect_refused(TN_F4E2M1, "nan", "`nan` does not fit f4e2m1");
+  expect_refused(TN_U4, "0.5",
+                 "`0.5` is not an integer, and the elements are u4");
 }
 
 Test(element, refuses_invalid_numbers) {

@@ -17,6 +17,8 @@ SHOWN = 8  # elements of an array, and nodes of a list
 DEVICES = {1: "cpu", 2: "cuda"}
 # tn_dtype has the class in the low byte, as in DLPack, and the bits above it.
 CLASSES = {0: "i", 1: "u", 2: "f", 4: "bf"}
+NARROW = {10: "f8e4m3fn", 11: "f8e4m3fnuz", 12: "f8e5m2", 13: "f8e5m2fnuz",
+          14: "f8e8m0", 17: "f4e2m1"}
 MODES = ("read", "update", "overwrite")
 KINDS = ("variable", "call", "backward", "sum", "zero", "one", "copy", "graph",
          "loop")
@@ -54,6 +56,8 @@ def joined(parts, n):
 
 def dtype_name(dtype):
     kind, bits = dtype & 0xff, dtype >> 8 & 0xff
+    if kind in NARROW:
+        return NARROW[kind]
     return "bool" if kind == 6 else f"{CLASSES.get(kind, '?')}{bits}"
 
 

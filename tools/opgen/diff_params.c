@@ -137,8 +137,24 @@ static void compare_rank(diff *d, const tn_field *a, const tn_field *b) {
 
 /* ------------------------------------------------------------------- values */
 
+/* Values of a dtype have no numbers, so that only the sets count. */
+static void compare_dtypes(diff *d, const tn_field *a, const tn_field *b) {
+  const uint64_t was = tnm_param_dtypes(a), is = tnm_param_dtypes(b);
+  const char *const *path = DIFF_AT("params", b->name, "values");
+  if (was & ~is)
+    diff_add(d, DIFF_MODEL, path, "types of `%s` without %s", b->name,
+             diff_dtypes(d, was & ~is));
+  if (is & ~was)
+    diff_add(d, DIFF_OK, path, "types of `%s` with %s", b->name,
+             diff_dtypes(d, is & ~was));
+}
+
 static void compare_values(diff *d, const tn_field *a, const tn_field *b) {
   diff_match m;
+  if (a->type == TN_FIELD_DTYPE && b->type == TN_FIELD_DTYPE) {
+    compare_dtypes(d, a, b);
+    return;
+  }
   if (!diff_match_init(d, &m, (diff_list){a->values, a->n_values},
                        (diff_list){b->values, b->n_values}) ||
       !diff_match_finish(d, &m))

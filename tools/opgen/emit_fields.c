@@ -104,7 +104,8 @@ void emit_fields_struct(emit *e, const field_set *set) {
   if (set->n == 0) return;
   for (uint32_t i = 0; i < set->n; ++i) {
     emit_set_owner(e, set->member, set->fields[i]->name);
-    if (set->fields[i]->n_values > 0) emit_enum(e, set, set->fields[i]);
+    if (set->fields[i]->type == TN_FIELD_ENUM)
+      emit_enum(e, set, set->fields[i]);
   }
   emit_set_owner(e, NULL, NULL);
   c_declare(&e->c, "struct", set->type, false);

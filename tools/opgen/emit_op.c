@@ -9,13 +9,30 @@
 #include "emit.h"
 
 const c_bit dtype_bits[] = {
-    {TN_BIT_F16, "TN_BIT_F16"},   {TN_BIT_BF16, "TN_BIT_BF16"},
-    {TN_BIT_F32, "TN_BIT_F32"},   {TN_BIT_F64, "TN_BIT_F64"},
-    {TN_BIT_I8, "TN_BIT_I8"},     {TN_BIT_I16, "TN_BIT_I16"},
-    {TN_BIT_I32, "TN_BIT_I32"},   {TN_BIT_I64, "TN_BIT_I64"},
-    {TN_BIT_U8, "TN_BIT_U8"},     {TN_BIT_U16, "TN_BIT_U16"},
-    {TN_BIT_U32, "TN_BIT_U32"},   {TN_BIT_U64, "TN_BIT_U64"},
-    {TN_BIT_BOOL, "TN_BIT_BOOL"}, {0, "0"},
+    {TN_BIT_F16, "TN_BIT_F16"},
+    {TN_BIT_BF16, "TN_BIT_BF16"},
+    {TN_BIT_F32, "TN_BIT_F32"},
+    {TN_BIT_F64, "TN_BIT_F64"},
+    {TN_BIT_I8, "TN_BIT_I8"},
+    {TN_BIT_I16, "TN_BIT_I16"},
+    {TN_BIT_I32, "TN_BIT_I32"},
+    {TN_BIT_I64, "TN_BIT_I64"},
+    {TN_BIT_U8, "TN_BIT_U8"},
+    {TN_BIT_U16, "TN_BIT_U16"},
+    {TN_BIT_U32, "TN_BIT_U32"},
+    {TN_BIT_U64, "TN_BIT_U64"},
+    {TN_BIT_BOOL, "TN_BIT_BOOL"},
+    {TN_BIT_F8E4M3FN, "TN_BIT_F8E4M3FN"},
+    {TN_BIT_F8E4M3FNUZ, "TN_BIT_F8E4M3FNUZ"},
+    {TN_BIT_F8E5M2, "TN_BIT_F8E5M2"},
+    {TN_BIT_F8E5M2FNUZ, "TN_BIT_F8E5M2FNUZ"},
+    {TN_BIT_F8E8M0, "TN_BIT_F8E8M0"},
+    {TN_BIT_F4E2M1, "TN_BIT_F4E2M1"},
+    {TN_BIT_I4, "TN_BIT_I4"},
+    {TN_BIT_U4, "TN_BIT_U4"},
+    {TN_BIT_I2, "TN_BIT_I2"},
+    {TN_BIT_U2, "TN_BIT_U2"},
+    {0, "0"},
 };
 
 static const c_bit arg_bits[] = {

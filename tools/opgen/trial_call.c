@@ -8,9 +8,29 @@
 
 #include "examples.h"
 #include "tenon/gradient.h"
+#include "tenon/kernel/storage.h"
 #include "trial_child.h"
 
 /* ------------------------------------------------------------------- arrays */
+
+/* Makes an array of a storage type from doubles. */
+static tn_code make_storage(tn_runtime *rt, tn_dtype dtype,
+                            const tnm_data *data, tn_array **out) {
+  const tn_spec spec = {dtype, data->ndim, data->shape};
+  const tn_storage_rule rule = {dtype, 1, TN_STORAGE_UP};
+  const size_t bytes = (size_t)tn_dtype_bytes_of(dtype, (int64_t)data->n);
+  TN__TRY(tn_array_create(rt, &spec, out));
+  void *elements = tn__zalloc(tn__env_default(), bytes);
+  for (size_t i = 0; i < data->n && elements != NULL; ++i)
+    tn_storage_write(elements, &rule, (int64_t)i, data->values[i]);
+  const tn_code code = elements != NULL ? tn_array_set(*out, elements, bytes)
+                                        : tn__fail_memory(bytes, "an array");
+  tn__free(tn__env_default(), elements);
+  if (code == TN_OK) return TN_OK;
+  tn_array_release(*out);
+  *out = NULL;
+  return code;
+}
 
 /* Makes an array of a type from doubles. */
 static tn_code make_array(tn_runtime *rt, tn_dtype dtype, const tnm_data *data,
@@ -18,6 +38,7 @@ static tn_code make_array(tn_runtime *rt, tn_dtype dtype, const tnm_data *data,
   tn_spec spec = {.dtype = TN_F64, .ndim = data->ndim, .shape = data->shape};
   tn_array *wide = NULL;
   *out = NULL;
+  if (tn__dtype_is_storage(dtype)) return make_storage(rt, dtype, data, out);
   TN__TRY(tn_array_create(rt, &spec, &wide));
   tn_code code =
       tn_array_set(wide, data->values, data->n * sizeof *data->values);

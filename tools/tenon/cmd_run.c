@@ -243,9 +243,9 @@ static bool is_hidden(const run *r, size_t i) {
 static bool make_head(run *r, size_t i) {
   tensor ones;
   if (!tensor_from_array(r->out[i], &ones, r->why)) return false;
-  for (size_t k = 0; k < ones.n; ++k)
-    element_set(ones.dtype, 1,
-                ones.data + k * (size_t)tn_dtype_bytes(ones.dtype));
+  unsigned char one[8];
+  element_set(ones.dtype, 1, one);
+  for (size_t k = 0; k < ones.n; ++k) tensor_set(&ones, k, one);
   bool ok = tensor_to_array(&ones, r->rt, &r->heads[i], r->why);
   tensor_deinit(&ones);
   return ok;

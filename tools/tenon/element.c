@@ -16,13 +16,29 @@ static const struct {
   const char *name;
   tn_dtype dtype;
   uint64_t bit;
-} types[] = {{"f16", TN_F16, TN_BIT_F16},   {"bf16", TN_BF16, TN_BIT_BF16},
-             {"f32", TN_F32, TN_BIT_F32},   {"f64", TN_F64, TN_BIT_F64},
-             {"i8", TN_I8, TN_BIT_I8},      {"i16", TN_I16, TN_BIT_I16},
-             {"i32", TN_I32, TN_BIT_I32},   {"i64", TN_I64, TN_BIT_I64},
-             {"u8", TN_U8, TN_BIT_U8},      {"u16", TN_U16, TN_BIT_U16},
-             {"u32", TN_U32, TN_BIT_U32},   {"u64", TN_U64, TN_BIT_U64},
-             {"bool", TN_BOOL, TN_BIT_BOOL}};
+} types[] = {{"f16", TN_F16, TN_BIT_F16},
+             {"bf16", TN_BF16, TN_BIT_BF16},
+             {"f32", TN_F32, TN_BIT_F32},
+             {"f64", TN_F64, TN_BIT_F64},
+             {"i8", TN_I8, TN_BIT_I8},
+             {"i16", TN_I16, TN_BIT_I16},
+             {"i32", TN_I32, TN_BIT_I32},
+             {"i64", TN_I64, TN_BIT_I64},
+             {"u8", TN_U8, TN_BIT_U8},
+             {"u16", TN_U16, TN_BIT_U16},
+             {"u32", TN_U32, TN_BIT_U32},
+             {"u64", TN_U64, TN_BIT_U64},
+             {"bool", TN_BOOL, TN_BIT_BOOL},
+             {"f8e4m3fn", TN_F8E4M3FN, TN_BIT_F8E4M3FN},
+             {"f8e4m3fnuz", TN_F8E4M3FNUZ, TN_BIT_F8E4M3FNUZ},
+             {"f8e5m2", TN_F8E5M2, TN_BIT_F8E5M2},
+             {"f8e5m2fnuz", TN_F8E5M2FNUZ, TN_BIT_F8E5M2FNUZ},
+             {"f8e8m0", TN_F8E8M0, TN_BIT_F8E8M0},
+             {"f4e2m1", TN_F4E2M1, TN_BIT_F4E2M1},
+             {"i4", TN_I4, TN_BIT_I4},
+             {"u4", TN_U4, TN_BIT_U4},
+             {"i2", TN_I2, TN_BIT_I2},
+             {"u2", TN_U2, TN_BIT_U2}};
 
 enum { N_TYPES = sizeof types / sizeof types[0] };
 
@@ -39,15 +55,38 @@ tn_dtype dtype_from_name(const char *name) {
 }
 
 /* Names of the same types in other libraries and in C. */
-static const char *const foreign[][2] = {
-    {"half", "f16"},    {"float16", "f16"}, {"bfloat16", "bf16"},
-    {"float", "f32"},   {"float32", "f32"}, {"single", "f32"},
-    {"double", "f64"},  {"float64", "f64"}, {"int8", "i8"},
-    {"int16", "i16"},   {"short", "i16"},   {"int32", "i32"},
-    {"int", "i32"},     {"int64", "i64"},   {"long", "i64"},
-    {"uint8", "u8"},    {"byte", "u8"},     {"uint16", "u16"},
-    {"uint32", "u32"},  {"uint", "u32"},    {"uint64", "u64"},
-    {"boolean", "bool"}};
+static const char *const foreign[][2] = {{"half", "f16"},
+                                         {"float16", "f16"},
+                                         {"bfloat16", "bf16"},
+                                         {"float", "f32"},
+                                         {"float32", "f32"},
+                                         {"single", "f32"},
+                                         {"double", "f64"},
+                                         {"float64", "f64"},
+                                         {"int8", "i8"},
+                                         {"int16", "i16"},
+                                         {"short", "i16"},
+                                         {"int32", "i32"},
+                                         {"int", "i32"},
+                                         {"int64", "i64"},
+                                         {"long", "i64"},
+                                         {"uint8", "u8"},
+                                         {"byte", "u8"},
+                                         {"uint16", "u16"},
+                                         {"uint32", "u32"},
+                                         {"uint", "u32"},
+                                         {"uint64", "u64"},
+                                         {"boolean", "bool"},
+                                         {"int4", "i4"},
+                                         {"uint4", "u4"},
+                                         {"int2", "i2"},
+                                         {"uint2", "u2"},
+                                         {"float8_e4m3fn", "f8e4m3fn"},
+                                         {"float8_e4m3fnuz", "f8e4m3fnuz"},
+                                         {"float8_e5m2", "f8e5m2"},
+                                         {"float8_e5m2fnuz", "f8e5m2fnuz"},
+                                         {"float8_e8m0fnu", "f8e8m0"},
+                                         {"float4_e2m1fn", "f4e2m1"}};
 
 const char *dtype_nearest(const char *name) {
   const char *names[N_TYPES];
@@ -82,6 +121,14 @@ void dtype_set_add(text *t, uint64_t set) {
 bool dtype_is_float(tn_dtype dtype) {
   return dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F32 ||
          dtype == TN_F64;
+}
+
+static bool is_storage_float(tn_dtype dtype) {
+  return tn_storage_has(dtype) && !tn_storage_is_integer(dtype);
+}
+
+bool dtype_has_fractions(tn_dtype dtype) {
+  return dtype_is_float(dtype) || is_storage_float(dtype);
 }
 
 const char *device_name(int32_t device_type) {
@@ -167,6 +214,7 @@ double element_get(tn_dtype dtype, const void *element) {
   double f64 = 0;
   float f32 = 0;
   uint16_t bits = 0;
+  if (tn_storage_has(dtype)) return (double)tn_storage_read(element, dtype, 0);
   switch (dtype) {
     case TN_F16:
       memcpy(&bits, element, 2);
@@ -186,6 +234,11 @@ double element_get(tn_dtype dtype, const void *element) {
 void element_set(tn_dtype dtype, double value, void *element) {
   uint16_t bits = 0;
   float f32 = (float)value;
+  if (tn_storage_has(dtype)) {
+    const tn_storage_rule rule = {dtype, 0, TN_STORAGE_NEAREST};
+    tn_storage_write(element, &rule, 0, value);
+    return;
+  }
   switch (dtype) {
     case TN_F16:
       bits = f16_from_double(value);
@@ -215,6 +268,13 @@ static bool is_word(const char *token, const char *word) {
   return !strcmp(token, word);
 }
 
+/* Whether a float of a storage type represents a number. f4e2m1 has neither
+ * infinities nor NaN, and numbers from -6 to 6. */
+static bool is_near(tn_dtype dtype, double value, double stored) {
+  if (dtype == TN_F4E2M1 && !(fabs(value) <= 7)) return false;
+  return isnan(stored) == isnan(value) && isinf(stored) == isinf(value);
+}
+
 static bool parse_float(tn_dtype dtype, const char *token, void *element,
                         text *why) {
   char *end = NULL;
@@ -228,6 +288,10 @@ static bool parse_float(tn_dtype dtype, const char *token, void *element,
     float f32 = strtof(token, NULL);
     memcpy(element, &f32, sizeof f32);
   }
+  if (is_storage_float(dtype) &&
+      !is_near(dtype, value, element_get(dtype, element)))
+    return report_failure(why, "`%s` does not fit %s", token,
+                          dtype_name(dtype));
   if (!special && isinf(element_get(dtype, element)))
     return report_failure(why,
                           "`%s` is too large for %s; write inf for infinity",
@@ -237,7 +301,7 @@ static bool parse_float(tn_dtype dtype, const char *token, void *element,
 
 static bool parse_unsigned(tn_dtype dtype, const char *token, void *element,
                            text *why) {
-  int bits = (int)tn_dtype_bytes(dtype) * 8;
+  const int bits = (int)tn_dtype_bits(dtype);
   uint64_t max = UINT64_MAX >> (64 - bits);
   errno = 0;
   uint64_t value = strtoull(token, NULL, 10);
@@ -245,13 +309,13 @@ static bool parse_unsigned(tn_dtype dtype, const char *token, void *element,
   if (errno || negative || value > max)
     return report_failure(why, "`%s` does not fit %s (0 to %" PRIu64 ")", token,
                           dtype_name(dtype), max);
-  memcpy(element, &value, (size_t)bits / 8);
+  memcpy(element, &value, (size_t)(bits + 7) / 8);
   return true;
 }
 
 static bool parse_signed(tn_dtype dtype, const char *token, void *element,
                          text *why) {
-  int bits = (int)tn_dtype_bytes(dtype) * 8;
+  const int bits = (int)tn_dtype_bits(dtype);
   int64_t max = INT64_MAX >> (64 - bits);
   errno = 0;
   int64_t value = strtoll(token, NULL, 10);
@@ -259,7 +323,8 @@ static bool parse_signed(tn_dtype dtype, const char *token, void *element,
     return report_failure(why,
                           "`%s` does not fit %s (%" PRId64 " to %" PRId64 ")",
                           token, dtype_name(dtype), -max - 1, max);
-  memcpy(element, &value, (size_t)bits / 8);
+  if (bits < 8) value &= (1 << bits) - 1;
+  memcpy(element, &value, (size_t)(bits + 7) / 8);
   return true;
 }
 
@@ -290,6 +355,6 @@ bool element_parse(tn_dtype dtype, const char *token, void *element,
   if (is_true || is_false)
     return report_failure(
         why, "`%s` is not a number; for booleans add --dtype bool", token);
-  return dtype_is_float(dtype) ? parse_float(dtype, token, element, why)
-                               : parse_integer(dtype, token, element, why);
+  return dtype_has_fractions(dtype) ? parse_float(dtype, token, element, why)
+                                    : parse_integer(dtype, token, element, why);
 }

@@ -40,22 +40,20 @@ static double next_normal(uint64_t *state) {
   return radius * cos(two_pi * next_uniform(state));
 }
 
-static void fill_ones(tensor *t, size_t size) {
-  const uint8_t one = 1; /* the lowest byte of every integer 1 */
-  for (size_t i = 0; i < t->n; ++i) {
-    if (dtype_is_float(t->dtype))
-      element_set(t->dtype, 1, t->data + i * size);
-    else
-      t->data[i * size] = one;
-  }
+static void fill_ones(tensor *t) {
+  unsigned char one[8] = {1}; /* every integer 1 */
+  if (dtype_has_fractions(t->dtype)) element_set(t->dtype, 1, one);
+  for (size_t i = 0; i < t->n; ++i) tensor_set(t, i, one);
 }
 
 static void fill_tensor(tensor *t, int kind, uint64_t *state) {
-  size_t size = (size_t)tn_dtype_bytes(t->dtype);
-  if (kind == KIND_ONES) fill_ones(t, size);
+  unsigned char element[8] = {0};
+  if (kind == KIND_ONES) fill_ones(t);
   if (kind != KIND_RANDN) return;
-  for (size_t i = 0; i < t->n; ++i)
-    element_set(t->dtype, next_normal(state), t->data + i * size);
+  for (size_t i = 0; i < t->n; ++i) {
+    element_set(t->dtype, next_normal(state), element);
+    tensor_set(t, i, element);
+  }
 }
 
 static bool parse_kind(const char *source, const char *open, int *kind,
@@ -108,7 +106,9 @@ bool generate_parse(const char *source, const input_options *options,
   *out = (tensor){.dtype = options->dtype};
   if (!parse_kind(source, open, &kind, why)) return false;
   if (!parse_shape(source, open + 1, out, why)) return false;
-  if (kind == KIND_RANDN && !dtype_is_float(out->dtype))
+  const bool fits =
+      dtype_has_fractions(out->dtype) && out->dtype != TN_F8E8M0;
+  if (kind == KIND_RANDN && !fits)
     return report_failure(
         why,
         "randn makes fractions, which %s cannot hold; use --dtype "

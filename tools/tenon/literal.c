@@ -118,7 +118,7 @@ static bool parse_element(parser *p, int32_t depth) {
   p->out->ndim = depth;
   p->at += strlen(token);
   text_add_bytes(&p->elements, (const char *)element,
-                 (size_t)tn_dtype_bytes(p->out->dtype));
+                 (size_t)tn_dtype_bytes_of(p->out->dtype, 1));
   return true;
 }
 
@@ -190,11 +190,13 @@ static bool parse_all(parser *p) {
 }
 
 bool literal_parse(const char *source, tn_dtype dtype, tensor *out, text *why) {
+  const size_t size = (size_t)tn_dtype_bytes_of(dtype, 1);
   *out = (tensor){.dtype = dtype, .ndim = -1};
   for (int i = 0; i < TN_MAX_NDIM; ++i) out->shape[i] = -1;
   parser p = {.source = source, .at = source, .out = out, .why = why};
   bool ok = parse_all(&p);
-  if (ok && out->bytes) memcpy(out->data, p.elements.data, out->bytes);
+  for (size_t i = 0; ok && i < out->n; ++i)
+    tensor_set(out, i, p.elements.data + i * size);
   text_deinit(&p.elements);
   return ok;
 }

@@ -74,30 +74,30 @@ static void add_float(text *t, tn_dtype dtype, double value) {
   add_decimal(t, decimal);
 }
 
-static void add_signed(text *t, size_t bytes, const void *element) {
+static void add_signed(text *t, int64_t bits, const void *element) {
   int64_t value = 0;
-  memcpy(&value, element, bytes);
-  const int unused = 64 - 8 * (int)bytes;
+  memcpy(&value, element, (size_t)(bits + 7) / 8);
+  const int unused = 64 - (int)bits;
   /* Up to the top and arithmetically back: the sign spreads. */
   value = (int64_t)((uint64_t)value << unused) >> unused;
   text_add(t, "%" PRId64, value);
 }
 
-static void add_unsigned(text *t, size_t bytes, const void *element) {
+static void add_unsigned(text *t, int64_t bits, const void *element) {
   uint64_t value = 0;
-  memcpy(&value, element, bytes);
+  memcpy(&value, element, (size_t)(bits + 7) / 8);
   text_add(t, "%" PRIu64, value);
 }
 
 void number_add(text *t, tn_dtype dtype, const void *element) {
-  size_t bytes = (size_t)tn_dtype_bytes(dtype);
+  const int64_t bits = tn_dtype_bits(dtype);
   if (dtype == TN_BOOL) {
     text_add(t, *(const uint8_t *)element ? "true" : "false");
-  } else if (dtype_is_float(dtype)) {
+  } else if (dtype_has_fractions(dtype)) {
     add_float(t, dtype, element_get(dtype, element));
   } else if ((dtype & 0xffu) == (TN_I8 & 0xffu)) {
-    add_signed(t, bytes, element);
+    add_signed(t, bits, element);
   } else {
-    add_unsigned(t, bytes, element);
+    add_unsigned(t, bits, element);
   }
 }

@@ -12,8 +12,10 @@ typedef struct printer {
   bool summarise;
 } printer;
 
-static const unsigned char *find_element(const tensor *t, size_t i) {
-  return t->data + i * (size_t)tn_dtype_bytes(t->dtype);
+static void add_element(const tensor *t, size_t i, text *out) {
+  unsigned char element[8];
+  tensor_get(t, i, element);
+  number_add(out, t->dtype, element);
 }
 
 /* Prints the separator of two entries: rows begin on a new line, under the
@@ -30,7 +32,7 @@ static void print_separator(const printer *p, int32_t depth) {
 static void print_part(const printer *p, int32_t depth, size_t first,
                        size_t n) {
   if (depth == p->t->ndim) {
-    number_add(p->out, p->t->dtype, find_element(p->t, first));
+    add_element(p->t, first, p->out);
     return;
   }
   const int64_t length = p->t->shape[depth];
@@ -62,7 +64,7 @@ void print_tensor(const tensor *t, bool full, text *out) {
 
 static void add_json_element(const tensor *t, size_t i, text *out) {
   text number = {0};
-  number_add(&number, t->dtype, find_element(t, i));
+  add_element(t, i, &number);
   const char *last = text_get(&number);
   if (*last == '-') ++last;
   if (*last == 'n' || *last == 'i') {

@@ -32,6 +32,7 @@
 #include <stdio.h>
 
 #include "tenon/exchange.h"
+#include "tenon/kernel/storage.h"
 
 /* ------------------------------------------------------------------ text.c */
 
@@ -92,7 +93,10 @@ const char *dtype_nearest(const char *name);
 bool dtype_fail(const char *name, text *why);
 /* Names of all types in a mask of TN_BIT_*, with blanks between. */
 void dtype_set_add(text *t, uint64_t set);
+/* True for types that operators compute floats in. */
 bool dtype_is_float(tn_dtype dtype);
+/* True for those, and for storage types of floats. */
+bool dtype_has_fractions(tn_dtype dtype);
 /* "cpu", "cuda"; "device 7" for a type without a name. Constant. */
 const char *device_name(int32_t device_type);
 
@@ -102,7 +106,11 @@ uint16_t bf16_from_double(double value);
 double double_from_f16(uint16_t bits);
 double double_from_bf16(uint16_t bits);
 
-/* Value of an element of a floating type, and the nearest such element. */
+/* An element has memory of its own: up to 8 bytes. Elements that share bytes in
+ * an array are the lowest bits of one byte here.
+ *
+ * Value of an element of a floating or storage type, and the nearest such
+ * element. */
 double element_get(tn_dtype dtype, const void *element);
 void element_set(tn_dtype dtype, double value, void *element);
 
@@ -123,7 +131,7 @@ typedef struct tensor {
   int32_t ndim;
   int64_t shape[TN_MAX_NDIM];
   size_t n;     /* elements */
-  size_t bytes; /* n times the size of one */
+  size_t bytes; /* of all */
   unsigned char *data;
 } tensor;
 
@@ -131,6 +139,9 @@ typedef struct tensor {
  * states. False if the size overflows or there is no memory. */
 bool tensor_alloc(tensor *t, text *why);
 void tensor_deinit(tensor *t);
+/* Copies element i out, or in; see element_get. */
+void tensor_get(const tensor *t, size_t i, void *element);
+void tensor_set(tensor *t, size_t i, const void *element);
 bool tensor_to_array(const tensor *t, tn_runtime *rt, tn_array **out,
                      text *why);
 bool tensor_from_array(tn_array *array, tensor *out, text *why);

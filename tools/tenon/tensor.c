@@ -24,9 +24,9 @@ static bool measure_bytes(tensor *t) {
     if (__builtin_mul_overflow(n, (size_t)t->shape[i], &n)) return false;
   }
   t->n = n;
-  return !__builtin_mul_overflow(n, (size_t)tn_dtype_bytes(t->dtype),
-                                 &t->bytes) &&
-         t->bytes <= PTRDIFF_MAX;
+  if (n > PTRDIFF_MAX / sizeof(double)) return false; /* no type is wider */
+  t->bytes = (size_t)tn_dtype_bytes_of(t->dtype, (int64_t)n);
+  return true;
 }
 
 bool tensor_alloc(tensor *t, text *why) {
@@ -39,6 +39,24 @@ bool tensor_alloc(tensor *t, text *why) {
       text_get(&shape), dtype_name(t->dtype));
   text_deinit(&shape);
   return false;
+}
+
+void tensor_get(const tensor *t, size_t i, void *element) {
+  const size_t size = (size_t)tn_dtype_bytes(t->dtype);
+  if (size > 0)
+    memcpy(element, t->data + i * size, size);
+  else
+    *(unsigned char *)element =
+        (unsigned char)tn_storage_get_code(t->data, t->dtype, (int64_t)i);
+}
+
+void tensor_set(tensor *t, size_t i, const void *element) {
+  const size_t size = (size_t)tn_dtype_bytes(t->dtype);
+  if (size > 0)
+    memcpy(t->data + i * size, element, size);
+  else
+    tn_storage_set_code(t->data, t->dtype, (int64_t)i,
+                        *(const unsigned char *)element);
 }
 
 void tensor_deinit(tensor *t) {

@@ -51,7 +51,8 @@ TN_API tn_array *tn_array_retain(tn_array *array);
 TN_API void tn_array_release(tn_array *array);
 
 /* Copies `bytes` bytes, dense and row-major, into the array. TN_INVALID if the
- * array has another size. `data` is not used after the return. [host-thread] */
+ * array has another size (tn_tensor_bytes). Bits after the last element of a
+ * packed type become 0. `data` is not used after the return. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_set(tn_array *array, const void *data,
                                         size_t bytes);
 
@@ -84,8 +85,9 @@ TN_API TN_MUST_USE tn_code tn_array_wait_for(tn_array *array, uint64_t ns);
  * devices of one runtime, and any dtypes. Numbers are rounded once, to nearest
  * even, where they become floats. Floats become integers towards zero; a value
  * out of range becomes the nearest bound, NaN becomes 0. Integers wrap. To bool
- * is "not 0". If both have the same elements, nothing is copied; they may
- * overlap in part. [host-thread] */
+ * is "not 0". Storage types are copied as they are; TN_DTYPE for a conversion
+ * from or to one, which operators do. If both have the same elements, nothing
+ * is copied; they may overlap in part. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_copy(tn_array *to, tn_array *from);
 
 /* A new dense array with the same elements as another dtype, or on another
@@ -96,7 +98,9 @@ TN_API TN_MUST_USE tn_code tn_array_to(tn_array *array, tn_place place,
                                        tn_array **out);
 
 /* Views share memory with the array they come from and keep it alive. Negative
- * axes and indices count from the end. */
+ * axes and indices count from the end. A view of packed elements (types below 8
+ * bits) must be dense, begin at a whole byte, and end at one or at the end of
+ * the array; TN_UNSUPPORTED for others. */
 
 /* Elements begin, begin+step, ... before `end` along an axis; step may be
  * negative. */

@@ -41,11 +41,13 @@ typedef struct tn_dlpack_versioned {
 
 /* The version of exported objects; imports accept any minor. */
 #define TN_DLPACK_MAJOR 1
-#define TN_DLPACK_MINOR 0
+#define TN_DLPACK_MINOR 1
 
 enum {                                /* tn_dlpack_versioned.flags */
        TN_DLPACK_READ_ONLY = 1u << 0, /* the memory must not be written */
-       TN_DLPACK_IS_COPIED = 1u << 1  /* the producer made a copy for this */
+       TN_DLPACK_IS_COPIED = 1u << 1, /* the producer made a copy for this */
+       TN_DLPACK_PADDED = 1u << 2     /* elements below 8 bits do not share
+                                         bytes; such imports are refused */
 };
 
 enum { /* flags of an import */
@@ -68,7 +70,8 @@ enum { /* flags of an import */
  * complete. Two imports of the same memory are two arrays; uses of one are not
  * ordered with uses of the other.
  *
- * Refused are: another major version (TN_UNSUPPORTED), element types that op.h
+ * Refused are: another major version, packed elements that are not dense, and
+ * padded ones (TN_UNSUPPORTED), element types that op.h
  * does not have, vectors of elements (TN_DTYPE), devices that the runtime does
  * not have (TN_NOT_FOUND), and invalid tensors: more than TN_MAX_NDIM
  * dimensions, negative ones, no data for elements, elements that are not
@@ -196,7 +199,9 @@ typedef struct tn_bundle_content {
  * file that it replaces; a link is followed to its target. A device or a FIFO
  * is written directly, except for a .npz, which cannot be written in order
  * (TN_UNSUPPORTED). The same content makes the same bytes (deflated ones with
- * the same zlib). A .npy cannot hold bf16 (TN_UNSUPPORTED). [host-thread] */
+ * the same zlib). A .npy cannot hold bf16 and storage types, a .safetensors
+ * cannot hold i4, u4, i2, u2, and an odd number of f4e2m1 (TN_UNSUPPORTED).
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_bundle_save(tn_runtime *rt, const char *path,
                                           const tn_bundle_content *content);
 

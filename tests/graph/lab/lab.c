@@ -118,6 +118,18 @@ int32_t lab_seen(const tn_frame *call) {
   return TN_OK;
 }
 
+/* ------------------------------------------------------------------ invert */
+
+int32_t lab_invert(const tn_frame *call) {
+  const int64_t n = tn_tensor_bytes(&call->in[0]);
+  const uint8_t *x = call->in[0].data;
+  uint8_t *y = call->out[0].data;
+  for (int64_t i = 0; i < n; ++i) y[i] = (uint8_t)~x[i];
+  if (call->in[0].dtype == TN_U4 && tn_tensor_size(&call->in[0]) % 2 == 1)
+    y[n - 1] &= 0x0f;
+  return TN_OK;
+}
+
 /* -------------------------------------------------------------------- like */
 
 int32_t lab_like(const tn_frame *call) {

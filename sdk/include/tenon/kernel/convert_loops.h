@@ -8,6 +8,7 @@
 #define TENON_KERNEL_CONVERT_LOOPS_H_
 
 #include "tenon/kernel/cpu_levels.h"
+#include "tenon/kernel/storage.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 #include <immintrin.h>
@@ -150,18 +151,9 @@ TN_KERNEL_STEP(add_f64, double, double, t[i] + x)
 TN_KERNEL_STEP(add_i32, uint32_t, uint32_t, t[i] + x)
 TN_KERNEL_STEP(add_i64, uint64_t, uint64_t, t[i] + x)
 
-/* Rounds a double to the adjacent float with a lowest bit of 1, unless it is
- * exact. A half made of that is rounded as if directly from the double. */
-static inline float tn_kernel_f64_to_f32_odd(double x) {
-  const float nearest = (float)x;
-  const uint32_t bits = tn_kernel_f32_bits(nearest);
-  const double back = (double)nearest;
-  const int past = (x > 0 && back > x) || (x < 0 && back < x);
-  const uint32_t toward_0 = bits - (uint32_t)past;
-  const uint32_t inexact = (uint32_t)(back < x || back > x);
-  return tn_kernel_f32_from_bits(toward_0 | inexact);
-}
-TN_KERNEL_STEP(f64_to_line, float, double, tn_kernel_f64_to_f32_odd(x))
+/* Halves that are made of these floats are rounded as if directly from the
+ * doubles. */
+TN_KERNEL_STEP(f64_to_line, float, double, tn_storage_narrow(x))
 
 /* The processor has conversions of f16 from AVX2 on; for bf16 gcc uses the
  * instructions that widen and pack only as intrinsics. */

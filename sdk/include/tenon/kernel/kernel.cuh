@@ -354,7 +354,7 @@ static inline tn_cuda_array tn_cuda_from(const tn_tensor *tensor) {
   }
   array.data = (char *)tensor->data + tensor->byte_offset;
   array.low = low * width;
-  array.bytes = (high - low + 1) * width;
+  array.bytes = tn_dtype_bytes_of(tensor->dtype, high - low + 1);
   array.dtype = tensor->dtype;
   return array;
 }
@@ -374,7 +374,7 @@ static inline tn_cuda_array tn_cuda_room(void *data, tn_dtype dtype,
   tn_cuda_array array;
   memset(&array, 0, sizeof array);
   array.data = data;
-  array.bytes = n * tn_dtype_bytes(dtype);
+  array.bytes = tn_dtype_bytes_of(dtype, n);
   array.dtype = dtype;
   array.writes = 1;
   return array;

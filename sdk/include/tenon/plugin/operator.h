@@ -68,7 +68,8 @@ typedef struct tn_field {
                         list; a single value is repeated to it. TN_NONE: any */
   uint32_t min_rank; /* least and greatest length of a list */
   uint32_t max_rank; /* TN_NONE: no limit */
-  uint32_t n_values; /* names of an enum */
+  uint32_t n_values; /* names of an enum; allowed types of a dtype, by name
+                        (0: all types except storage types) */
   uint32_t reserved;
   int64_t min_int; /* inclusive bounds of int and ints ... */
   int64_t max_int;

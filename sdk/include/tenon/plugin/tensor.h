@@ -90,9 +90,42 @@ typedef uint32_t tn_dtype;
 #define TN_BOOL TN_DTYPE_MAKE(6, 8)  /* uint8_t, 0 or 1 */
 #define TN_DTYPE_UNKNOWN 0u          /* not yet inferred */
 
-/* Bytes of one element. [any] */
+/* Storage types: nothing computes in them; operators that name them convert
+ * (kernel/storage.h). Floats of 8 bits by the widths of exponent and fraction:
+ * "fn" has no infinities, "uz" no negative zero. */
+#define TN_F8E4M3FN TN_DTYPE_MAKE(10, 8)
+#define TN_F8E4M3FNUZ TN_DTYPE_MAKE(11, 8)
+#define TN_F8E5M2 TN_DTYPE_MAKE(12, 8)
+#define TN_F8E5M2FNUZ TN_DTYPE_MAKE(13, 8)
+#define TN_F8E8M0 TN_DTYPE_MAKE(14, 8) /* a power of two; 0xff is NaN */
+/* Types below 8 bits are packed: several elements share a byte, the first in
+ * its lowest bits; bits after the last element are 0. An array of them is
+ * always dense in row-major order. */
+#define TN_F4E2M1 TN_DTYPE_MAKE(17, 4) /* no infinities, no NaN */
+#define TN_I4 TN_DTYPE_MAKE(0, 4)
+#define TN_U4 TN_DTYPE_MAKE(1, 4)
+#define TN_I2 TN_DTYPE_MAKE(0, 2)
+#define TN_U2 TN_DTYPE_MAKE(1, 2)
+
+/* Bits of one element. [any] */
+static inline int64_t tn_dtype_bits(tn_dtype dtype) {
+  return (int64_t)((dtype >> 8) & 0xffu);
+}
+
+/* Bytes of one element; 0 for packed types. [any] */
 static inline int64_t tn_dtype_bytes(tn_dtype dtype) {
-  return (int64_t)((dtype >> 8) & 0xffu) / 8;
+  return tn_dtype_bits(dtype) / 8;
+}
+
+/* 1 if elements of this type share bytes, else 0. [any] */
+static inline int32_t tn_dtype_is_packed(tn_dtype dtype) {
+  return dtype != TN_DTYPE_UNKNOWN && tn_dtype_bits(dtype) < 8;
+}
+
+/* Bytes of n dense elements. [any] */
+static inline int64_t tn_dtype_bytes_of(tn_dtype dtype, int64_t n) {
+  const int64_t bits = tn_dtype_bits(dtype);
+  return bits < 8 ? (n * bits + 7) / 8 : n * (bits / 8);
 }
 
 /* Sets of dtypes are 64-bit masks of these bits. */
@@ -109,6 +142,18 @@ static inline int64_t tn_dtype_bytes(tn_dtype dtype) {
 #define TN_BIT_U32 (1ull << 10)
 #define TN_BIT_U64 (1ull << 11)
 #define TN_BIT_BOOL (1ull << 12)
+#define TN_BIT_F8E4M3FN (1ull << 13)
+#define TN_BIT_F8E4M3FNUZ (1ull << 14)
+#define TN_BIT_F8E5M2 (1ull << 15)
+#define TN_BIT_F8E5M2FNUZ (1ull << 16)
+#define TN_BIT_F8E8M0 (1ull << 17)
+#define TN_BIT_F4E2M1 (1ull << 18)
+#define TN_BIT_I4 (1ull << 19)
+#define TN_BIT_U4 (1ull << 20)
+#define TN_BIT_I2 (1ull << 21)
+#define TN_BIT_U2 (1ull << 22)
+#define TN_BITS_STORAGE (0x3ffull << 13) /* all storage types */
+#define TN_BITS_PACKED (0x1full << 18)   /* those below 8 bits */
 
 /* ----------------------------------------------------------------- tensors */
 
@@ -142,6 +187,11 @@ static inline int64_t tn_tensor_size(const tn_tensor *t) {
   int64_t n = 1;
   for (int32_t i = 0; i < t->ndim; ++i) n *= t->shape[i];
   return n;
+}
+
+/* Bytes of a dense tensor of this shape and type. [any] */
+static inline int64_t tn_tensor_bytes(const tn_tensor *t) {
+  return tn_dtype_bytes_of(t->dtype, tn_tensor_size(t));
 }
 
 /* 1 if the elements are dense in row-major order, else 0. [any] */

@@ -32,6 +32,20 @@ static void tn_test_set_element(void *element, size_t size, void *arg) {
   memcpy(element, arg, size);
 }
 
+/* Sets every element of a packed array to a number. */
+static tn_code tn_test_fill_packed(tn_test *t, tn_array *array, double value) {
+  const size_t bytes = tn_test_bytes(array);
+  char element[8];
+  tn_code rc =
+      tn_test_as_element(t, tn_array_tensor(array)->dtype, value, element);
+  char *all = (char *)malloc(bytes + 1);
+  if (rc == TN_OK && all == NULL) rc = TN_OUT_OF_MEMORY;
+  if (rc == TN_OK) memset(all, element[0], bytes);
+  if (rc == TN_OK) rc = tn_array_set(array, all, bytes);
+  free(all);
+  return rc;
+}
+
 /* An array of a signature on the subject's device, each element `value`. */
 static tn_code tn_test_filled(const tn_test_subject *k, const tn_sig *sig,
                               tn_test_layout layout, double value,
@@ -47,6 +61,8 @@ static tn_code tn_test_filled(const tn_test_subject *k, const tn_sig *sig,
       tn_test_each_element(tn_array_tensor(*out), tn_test_set_element, element);
     return rc;
   }
+  if (rc == TN_OK && tn_dtype_is_packed(sig->dtype))
+    return tn_test_fill_packed(k->t, *out, value);
   if (rc == TN_OK) rc = tn_test_array(k->t, sig->dtype, &one, &number);
   if (rc == TN_OK)
     rc = tn_test_lay(k->t, number, k->place, TN_TEST_DENSE, &number);
@@ -352,7 +368,7 @@ static bool tn_test_untouched(const tn_test_subject *k, const char *name,
                               tn_array *array) {
   tn_test_values got;
   const tn_dtype dtype = tn_array_tensor(array)->dtype;
-  const double seven = dtype == TN_BOOL ? 1 : 7;
+  const double seven = tn_test_stored(dtype, 7);
   const tn_code rc = tn_test_get(k->t, array, &got);
   size_t i = 0;
   while (i < got.n && got.v[i] >= seven && got.v[i] <= seven) ++i;

@@ -119,7 +119,7 @@ static bool tn_drawn_is_float(tn_dtype dtype) {
 static uint64_t tn_drawn_element(tn_drawn *d, tn_dtype dtype, uint32_t kind) {
   const bool odd = kind == TN_DRAWN_ODD && tn_drawn_once_in(d, 4);
   if (dtype == TN_BOOL) return tn_drawn_below(d, 2);
-  if (kind == TN_DRAWN_BITS) return tn_drawn_next(d);
+  if (kind == TN_DRAWN_BITS || tn_storage_has(dtype)) return tn_drawn_next(d);
   if (tn_drawn_is_float(dtype)) return tn_drawn_float(d, dtype, odd);
   if (odd) return (uint64_t)tn_drawn_extreme(d);
   return kind == TN_DRAWN_INDICES ? tn_drawn_below(d, 4)
@@ -129,7 +129,7 @@ static uint64_t tn_drawn_element(tn_drawn *d, tn_dtype dtype, uint32_t kind) {
 static void tn_drawn_fill(tn_drawn *d, const tn_drawn_room *room,
                           tn_dtype dtype) {
   const uint32_t kind = tn_drawn_below(d, TN_DRAWN_N_KINDS);
-  const size_t bytes = (size_t)tn_dtype_bytes(dtype);
+  const size_t bytes = (size_t)tn_dtype_bytes_of(dtype, 1);
   for (size_t at = room->begin; at < room->end; at += bytes) {
     const uint64_t element = tn_drawn_element(d, dtype, kind);
     memcpy(room->bytes + at, &element, bytes);
@@ -153,9 +153,9 @@ static void tn_drawn_strides(tn_drawn *d, const tn_sig *sig, int64_t *strides) {
     strides[tn_drawn_below(d, (uint32_t)sig->ndim)] = 0;
 }
 
-/* Bytes of a dense array; false if they are more than a room has. */
+/* Bytes of a dense array, at most; false if they are more than a room has. */
 static bool tn_drawn_bytes(const tn_sig *sig, size_t *out) {
-  size_t n = (size_t)tn_dtype_bytes(sig->dtype);
+  size_t n = (size_t)tn_dtype_bytes_of(sig->dtype, 1);
   bool large = false;
   for (int32_t i = 0; i < sig->ndim; ++i) {
     if (sig->shape[i] == 0) {
@@ -172,9 +172,9 @@ static bool tn_drawn_bytes(const tn_sig *sig, size_t *out) {
 /* Places an array of some elements in a room; *first is the first one. */
 static void tn_drawn_place(tn_drawn *d, tn_drawn_room *room, const tn_sig *sig,
                            size_t *first) {
-  const int64_t bytes = tn_dtype_bytes(sig->dtype);
+  const tn_dtype dtype = sig->dtype;
   int64_t low = 0, high = 0;
-  for (int try = 0; try < 2; ++try) {
+  for (int try = tn_dtype_is_packed(dtype); try < 2; ++try) {
     low = high = 0;
     if (try == 0) {
       tn_drawn_strides(d, sig, room->strides);
@@ -187,12 +187,12 @@ static void tn_drawn_place(tn_drawn *d, tn_drawn_room *room, const tn_sig *sig,
       const int64_t reach = (sig->shape[i] - 1) * room->strides[i];
       *(reach < 0 ? &low : &high) += reach;
     }
-    if ((high - low + 1) * bytes <= TN_DRAWN_ROOM) break;
+    if (tn_dtype_bytes_of(dtype, high - low + 1) <= TN_DRAWN_ROOM) break;
   }
-  const size_t size = (size_t)((high - low + 1) * bytes);
+  const size_t size = (size_t)tn_dtype_bytes_of(dtype, high - low + 1);
   room->begin = tn_drawn_once_in(d, 4) ? 0 : TN_DRAWN_ROOM - size;
   room->end = room->begin + size;
-  *first = room->begin + (size_t)(-low * bytes);
+  *first = room->begin + (size_t)tn_dtype_bytes_of(dtype, -low);
 }
 
 /* An array of drawn elements; NULL if it cannot be. */
@@ -280,7 +280,7 @@ static size_t tn_drawn_say_array(const tn_drawn *d, size_t at,
                                  const tn_array *array) {
   if (array == NULL) return tn_drawn_say(d, at, " -");
   const tn_tensor *t = tn_array_tensor(array);
-  at = tn_drawn_say(d, at, " %s(", tn_drawn_type_name(t->dtype));
+  at = tn_drawn_say(d, at, " %s(", tn_dtype_name(t->dtype));
   for (int32_t i = 0; i < t->ndim; ++i)
     at = tn_drawn_say(d, at, "%s%" PRId64, i ? "," : "", t->shape[i]);
   return tn_drawn_say(d, at, ")%s", tn_tensor_is_contiguous(t) ? "" : "'");

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "tenon/exchange.h"
+#include "tenon/kernel/storage.h"
 #include "tenon/tenon.h"
 
 enum {
@@ -159,32 +160,31 @@ static void tn_drawn_add_float(tn_drawn *d, const tn_field *f) {
   tn_drawn_add(d, "%.17g", v);
 }
 
-static const char *tn_drawn_type_name(tn_dtype dtype) {
-  static const struct {
-    tn_dtype dtype;
-    const char *name;
-  } names[] = {{TN_F16, "f16"},  {TN_BF16, "bf16"}, {TN_F32, "f32"},
-               {TN_F64, "f64"},  {TN_I8, "i8"},     {TN_I16, "i16"},
-               {TN_I32, "i32"},  {TN_I64, "i64"},   {TN_U8, "u8"},
-               {TN_U16, "u16"},  {TN_U32, "u32"},   {TN_U64, "u64"},
-               {TN_BOOL, "bool"}};
-  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
-    if (names[i].dtype == dtype) return names[i].name;
-  return "?";
-}
+/* In the order of TN_BIT_*. */
+static const tn_dtype tn_drawn_types[] = {
+    TN_F16,    TN_BF16,     TN_F32,        TN_F64,    TN_I8,         TN_I16,
+    TN_I32,    TN_I64,      TN_U8,         TN_U16,    TN_U32,        TN_U64,
+    TN_BOOL,   TN_F8E4M3FN, TN_F8E4M3FNUZ, TN_F8E5M2, TN_F8E5M2FNUZ, TN_F8E8M0,
+    TN_F4E2M1, TN_I4,       TN_U4,         TN_I2,     TN_U2};
+enum { TN_DRAWN_TYPES = sizeof tn_drawn_types / sizeof *tn_drawn_types };
 
 /* One of the types in a set of TN_BIT_*; f32 a third of the time. */
 static tn_dtype tn_drawn_type(tn_drawn *d, uint64_t allowed) {
-  static const tn_dtype types[] = {TN_F16, TN_BF16, TN_F32, TN_F64, TN_I8,
-                                   TN_I16, TN_I32,  TN_I64, TN_U8,  TN_U16,
-                                   TN_U32, TN_U64,  TN_BOOL};
-  const uint32_t n = sizeof types / sizeof *types;
+  tn_dtype types[TN_DRAWN_TYPES];
+  uint32_t n = 0;
   if (allowed & TN_BIT_F32 && tn_drawn_once_in(d, 3)) return TN_F32;
-  for (int i = 0; i < 100; ++i) {
-    const uint32_t k = tn_drawn_below(d, n);
-    if (allowed >> k & 1) return types[k];
-  }
-  return TN_F32;
+  for (uint32_t i = 0; i < TN_DRAWN_TYPES; ++i)
+    if (allowed >> i & 1) types[n++] = tn_drawn_types[i];
+  return n > 0 ? types[tn_drawn_below(d, n)] : TN_F32;
+}
+
+/* A name of an element type, of those that the parameter takes nearly always.
+ */
+static const char *tn_drawn_type_value(tn_drawn *d, const tn_field *f) {
+  const bool wild = d->wild && tn_drawn_once_in(d, 3);
+  if (f->n_values > 0 && !wild)
+    return f->values[tn_drawn_below(d, f->n_values)];
+  return tn_dtype_name(tn_drawn_type(d, wild ? ~0ull : ~TN_BITS_STORAGE));
 }
 
 /* How many elements a list gets: most lists have one per axis. */
@@ -242,7 +242,7 @@ static void tn_drawn_add_value(tn_drawn *d, const tn_field *f) {
       tn_drawn_add(d, "%s", f->values[tn_drawn_below(d, f->n_values)]);
       break;
     case TN_FIELD_DTYPE:
-      tn_drawn_add(d, "%s", tn_drawn_type_name(tn_drawn_type(d, ~0ull)));
+      tn_drawn_add(d, "%s", tn_drawn_type_value(d, f));
       break;
     case TN_FIELD_STRING:
       tn_drawn_add(d, "%s", texts[tn_drawn_below(d, 8)]);

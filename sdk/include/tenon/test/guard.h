@@ -129,9 +129,10 @@ static void tn_test_form_dense(tn_test_form *f, const int64_t *shape) {
 /* An array of the form in a region of its own; the elements are filler. */
 static tn_code tn_test_guarded(tn_runtime *rt, const tn_test_form *form,
                                tn_test_side side, tn_array **out) {
-  const size_t size = (size_t)tn_dtype_bytes(form->dtype);
-  tn_test_region *region =
-      tn_test_use_region((size_t)form->n * size, size, side);
+  const size_t bytes = (size_t)tn_dtype_bytes_of(form->dtype, form->n);
+  const size_t size =
+      tn_dtype_is_packed(form->dtype) ? 1 : (size_t)tn_dtype_bytes(form->dtype);
+  tn_test_region *region = tn_test_use_region(bytes, size, side);
   *out = NULL;
   if (region == NULL) return TN_OUT_OF_MEMORY;
   memcpy(region->shape, form->shape, sizeof region->shape);
@@ -168,7 +169,8 @@ static tn_test_region *tn_test_region_of(const tn_array *array) {
 
 /* ----------------------------------------------------------------- elements */
 
-/* Calls `visit` with each element of a CPU tensor, in row-major order. */
+/* Calls `visit` with each element of a CPU tensor, in row-major order; with
+ * each byte if elements share bytes. */
 typedef void tn_test_visit(void *element, size_t size, void *arg);
 
 static void tn_test_each_element(const tn_tensor *t, tn_test_visit *visit,
@@ -176,6 +178,9 @@ static void tn_test_each_element(const tn_tensor *t, tn_test_visit *visit,
   const size_t size = (size_t)tn_dtype_bytes(t->dtype);
   int64_t at[TN_MAX_NDIM] = {0};
   char *element = (char *)t->data;
+  const char *end = element + (size == 0 ? tn_tensor_bytes(t) : 0);
+  for (; size == 0 && element < end; ++element) visit(element, 1, arg);
+  if (size == 0) return;
   for (int64_t left = tn_tensor_size(t); left > 0; --left) {
     visit(element, size, arg);
     for (int32_t i = t->ndim - 1; i >= 0; --i) {
@@ -206,8 +211,7 @@ static void tn_test_scatter(tn_array *array, const void *bytes) {
 }
 
 static size_t tn_test_bytes(const tn_array *array) {
-  return (size_t)tn_array_size(array) *
-         (size_t)tn_dtype_bytes(tn_array_tensor(array)->dtype);
+  return (size_t)tn_tensor_bytes(tn_array_tensor(array));
 }
 
 /* Copies the elements out, from any device. The caller frees *out. */

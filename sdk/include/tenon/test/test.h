@@ -63,14 +63,15 @@
  * processes and printed output with those before (test/watch.h). Memory that
  * grows with every one of several equal calls is a leak.
  *
- * Numbers that a type cannot hold, and gradients of integers that no kernel
- * has, are no case: a comment says which and why. A case that no kernel takes
- * (TN_UNSUPPORTED) is `ok ... # SKIP` with the reason. But an element type that
- * the manifest declares and no kernel took in any example has failed, and so
- * has an operator of which no case was computed, unless it has no kernel for a
- * device that is there; and one whose gradient calls an operator that is not
- * there. A kernel that is not written yet (TN_UNIMPLEMENTED) is a `not ok` with
- * TAP's directive for that, which does not count as a failure.
+ * Numbers that a type cannot hold (a storage type: exactly), and gradients of
+ * integers that no kernel has, are no case: a comment says which and why. A
+ * case that no kernel takes (TN_UNSUPPORTED) is `ok ... # SKIP` with the
+ * reason. But an element type that the manifest declares and no kernel took in
+ * any example has failed, and so has an operator of which no case was computed,
+ * unless it has no kernel for a device that is there; and one whose gradient
+ * calls an operator that is not there. A kernel that is not written yet
+ * (TN_UNIMPLEMENTED) is a `not ok` with TAP's directive for that, which does
+ * not count as a failure.
  *
  * For an operator of another plugin all this is done with each kernel that the
  * tested plugin has for it, pinned, on the device of that kernel, with the
@@ -82,6 +83,7 @@
  *        test/watch.h     state of the process
  *        test/guard.h     memory between inaccessible pages
  *        test/report.h    cases, verdicts, TAP
+ *        test/storage.h   numbers as elements of storage types
  *        test/value.h     numbers, arrays and views of them
  *        test/subject.h   an example that was read
  *        test/call.h      one call
@@ -111,6 +113,7 @@
 #include <unistd.h>
 
 #include "tenon/gradient.h"
+#include "tenon/kernel/storage.h"
 #include "tenon/tenon.h"
 
 /* The program waits for the library most of the time: compiling it for speed
@@ -173,14 +176,32 @@ typedef struct tn_test_type {
   double tolerance;
 } tn_test_type;
 
-enum { TN_TEST_N_TYPES = 13 };
+enum { TN_TEST_N_TYPES = 23 };
 /* In the order of TN_BIT_*. */
 static const tn_test_type tn_test_types[TN_TEST_N_TYPES] = {
-    {TN_F16, "f16", 5e-3},  {TN_BF16, "bf16", 4e-2}, {TN_F32, "f32", 1e-5},
-    {TN_F64, "f64", 1e-10}, {TN_I8, "i8", 0},        {TN_I16, "i16", 0},
-    {TN_I32, "i32", 0},     {TN_I64, "i64", 0},      {TN_U8, "u8", 0},
-    {TN_U16, "u16", 0},     {TN_U32, "u32", 0},      {TN_U64, "u64", 0},
-    {TN_BOOL, "bool", 0}};
+    {TN_F16, "f16", 5e-3},
+    {TN_BF16, "bf16", 4e-2},
+    {TN_F32, "f32", 1e-5},
+    {TN_F64, "f64", 1e-10},
+    {TN_I8, "i8", 0},
+    {TN_I16, "i16", 0},
+    {TN_I32, "i32", 0},
+    {TN_I64, "i64", 0},
+    {TN_U8, "u8", 0},
+    {TN_U16, "u16", 0},
+    {TN_U32, "u32", 0},
+    {TN_U64, "u64", 0},
+    {TN_BOOL, "bool", 0},
+    {TN_F8E4M3FN, "f8e4m3fn", 0},
+    {TN_F8E4M3FNUZ, "f8e4m3fnuz", 0},
+    {TN_F8E5M2, "f8e5m2", 0},
+    {TN_F8E5M2FNUZ, "f8e5m2fnuz", 0},
+    {TN_F8E8M0, "f8e8m0", 0},
+    {TN_F4E2M1, "f4e2m1", 0},
+    {TN_I4, "i4", 0},
+    {TN_U4, "u4", 0},
+    {TN_I2, "i2", 0},
+    {TN_U2, "u2", 0}};
 
 static const tn_test_type *tn_test_type_of(tn_dtype dtype) {
   static const tn_test_type unknown = {TN_DTYPE_UNKNOWN, "?", 0};
@@ -206,6 +227,7 @@ static double tn_test_tolerance(tn_dtype dtype, double tol) {
 #include "tenon/test/watch.h"
 
 #include "tenon/test/report.h"
+#include "tenon/test/storage.h"
 #include "tenon/test/value.h"
 
 #include "tenon/test/subject.h"

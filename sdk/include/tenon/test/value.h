@@ -114,11 +114,16 @@ static tn_code tn_test_keep(tn_test *t, tn_code rc, tn_array *array) {
 /* A dense array on the CPU. */
 static tn_code tn_test_array(tn_test *t, tn_dtype dtype,
                              const tn_test_values *values, tn_array **out) {
-  const tn_spec spec = {TN_F64, values->ndim, values->shape};
+  const bool stored = tn_test_is_storage(dtype);
+  const tn_spec spec = {stored ? dtype : TN_F64, values->ndim, values->shape};
   tn_array *exact = NULL;
   *out = NULL;
   tn_code rc = tn_array_create(t->rt, &spec, &exact);
   rc = tn_test_keep(t, rc, exact);
+  if (rc == TN_OK && stored) {
+    *out = exact;
+    return tn_test_set_storage(exact, values->v);
+  }
   if (rc == TN_OK)
     rc = tn_array_set(exact, values->v, values->n * sizeof(double));
   *out = exact;
@@ -135,23 +140,25 @@ static tn_code tn_test_get(tn_test *t, tn_array *array, tn_test_values *out) {
   if (rc != TN_OK) return rc;
   const tn_tensor *tensor = tn_array_tensor(array);
   const size_t n = (size_t)tn_array_size(array);
+  const bool stored = tn_test_is_storage(tensor->dtype);
   tn_array *exact = array;
-  if (tensor->dtype != TN_F64) {
+  if (tensor->dtype != TN_F64 && !stored) {
     rc = tn_array_cast(array, TN_F64, &exact);
     rc = tn_test_keep(t, rc, exact);
   }
   if (rc != TN_OK) return rc;
   out->v = malloc((n + 1) * sizeof(double));
   if (out->v == NULL) return TN_OUT_OF_MEMORY;
-  rc = tn_array_get(exact, out->v, n * sizeof(double));
+  rc = stored ? tn_test_get_storage(array, out->v)
+              : tn_array_get(exact, out->v, n * sizeof(double));
   out->n = n;
   out->ndim = tensor->ndim;
   for (int32_t i = 0; i < tensor->ndim; ++i) out->shape[i] = tensor->shape[i];
   return rc;
 }
 
-/* Whether the type holds these numbers: integers exactly, floats as something
- * finite, and not as zero unless they are. */
+/* Whether the type holds these numbers: floats as something finite, and not as
+ * zero unless they are; other types exactly. */
 static tn_code tn_test_holds(tn_test *t, tn_dtype dtype,
                              const tn_test_values *values, bool *holds) {
   tn_array *array = NULL;
@@ -162,7 +169,7 @@ static tn_code tn_test_holds(tn_test *t, tn_dtype dtype,
   for (size_t i = 0; i < back.n && rc == TN_OK; ++i) {
     const double a = values->v[i], b = back.v[i];
     if (!tn_test_is_float(dtype))
-      *holds &= !(a < b) && !(a > b) && !isnan(a);
+      *holds &= !(a < b) && !(a > b) && isnan(a) == isnan(b);
     else
       *holds &= isnan(a) ||
                 (isinf(a) == isinf(b) && (a < 0 || a > 0) == (b < 0 || b > 0));
@@ -211,21 +218,23 @@ static tn_code tn_test_as_type(tn_test *t, tn_dtype dtype,
   return rc;
 }
 
-/* One number as a type, in 8 bytes. */
+/* One number as a type, in 8 bytes. Of a packed type it is every element of the
+ * first byte. */
 static tn_code tn_test_as_element(tn_test *t, tn_dtype dtype, double value,
                                   char *out) {
   static char kept[TN_TEST_N_TYPES][8][8];
   static bool is_kept[TN_TEST_N_TYPES][8];
   const size_t at = value >= 0 && value < 8 ? (size_t)value : 0;
   const size_t type = (size_t)(tn_test_type_of(dtype) - tn_test_types);
-  const tn_test_values one = {.n = 1, .v = &value};
+  double four[4] = {value, value, value, value};
+  const tn_test_values same = {.n = 4, .v = four};
   void *bytes = NULL;
   tn_code rc = TN_OK;
   if (type >= TN_TEST_N_TYPES) return TN_DTYPE;
   if (!is_kept[type][at]) {
-    rc = tn_test_encode(t, dtype, &one, &bytes);
+    rc = tn_test_encode(t, dtype, &same, &bytes);
     if (rc == TN_OK)
-      memcpy(kept[type][at], bytes, (size_t)tn_dtype_bytes(dtype));
+      memcpy(kept[type][at], bytes, (size_t)tn_dtype_bytes_of(dtype, 1));
     is_kept[type][at] = rc == TN_OK;
     free(bytes);
   }
@@ -326,10 +335,19 @@ static void tn_test_form_columns(tn_test_form *f, const int64_t *shape) {
   }
 }
 
+/* Elements that share bytes are always dense. */
+static tn_test_layout tn_test_layout_for(tn_dtype dtype,
+                                         tn_test_layout layout) {
+  const bool view = layout == TN_TEST_COLUMNS || layout == TN_TEST_STEPS ||
+                    layout == TN_TEST_REPEATED;
+  return view && tn_dtype_is_packed(dtype) ? TN_TEST_DENSE : layout;
+}
+
 static tn_test_form tn_test_form_of(tn_dtype dtype, int32_t ndim,
                                     const int64_t *shape,
                                     tn_test_layout layout) {
   tn_test_form f = {.dtype = dtype, .ndim = ndim};
+  layout = tn_test_layout_for(dtype, layout);
   if (layout == TN_TEST_STEPS)
     tn_test_form_steps(&f, shape);
   else if (layout == TN_TEST_COLUMNS)
@@ -391,6 +409,7 @@ static tn_code tn_test_steps(tn_test *t, const tn_spec *spec, tn_place place,
 static tn_code tn_test_empty(tn_test *t, const tn_spec *spec, tn_place place,
                              tn_test_layout layout, tn_array **out) {
   *out = NULL;
+  layout = tn_test_layout_for(spec->dtype, layout);
   if (place.device_type == TN_DEVICE_CPU) {
     const tn_test_form form =
         tn_test_form_of(spec->dtype, spec->ndim, spec->shape, layout);
@@ -405,13 +424,14 @@ static tn_code tn_test_empty(tn_test *t, const tn_spec *spec, tn_place place,
 }
 
 /* The first entry along the first axis, repeated: as a view with stride 0, or
- * as a dense copy of it. */
+ * as a dense copy of it. Elements that share bytes are not repeated. */
 static tn_code tn_test_repeat(tn_test *t, tn_array *array, bool dense,
                               tn_array **out) {
   const tn_tensor *tensor = tn_array_tensor(array);
   const tn_spec spec = {tensor->dtype, tensor->ndim, tensor->shape};
   *out = array;
   if (tensor->ndim == 0 || tensor->shape[0] < 2) return TN_OK;
+  if (tn_dtype_is_packed(tensor->dtype)) return TN_OK;
   const tn_range first = {0, 0, 0, 1, 1};
   tn_array *part = NULL, *view = NULL;
   tn_code rc = tn_array_slice(array, &first, &part);
@@ -434,6 +454,7 @@ static tn_code tn_test_lay(tn_test *t, tn_array *array, tn_place place,
   tn_code rc = tn_array_to(array, place, &there);
   rc = tn_test_keep(t, rc, there);
   *out = there;
+  layout = tn_test_layout_for(spec.dtype, layout);
   if (rc != TN_OK || layout == TN_TEST_DENSE || layout >= TN_TEST_FRONT)
     return rc;
   if (layout == TN_TEST_REPEATED) return tn_test_repeat(t, there, false, out);
