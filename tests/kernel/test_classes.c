@@ -528,6 +528,43 @@ Test(classes, u64_has_no_sign) {
   CHECK_ALL(cases);
 }
 
+/* select(lhs > rhs, lhs, 2*rhs), where lhs is u64 */
+Test(classes, u64_beside_other_types_wraps_or_is_a_float) {
+  static const double lhs[N] = {5, 2, 0x1p63, 0, 7, 1};
+  static const struct {
+    tn_dtype rhs, out;
+    double values[N], expected[N];
+  } rows[] = {
+      {TN_U8, TN_U64, {3, 3, 255, 0, 7, 0}, {5, 6, 0x1p63, 0, 14, 1}},
+      {TN_BOOL, TN_U64, {1, 0, 1, 1, 0, 1}, {5, 2, 0x1p63, 2, 7, 2}},
+      {TN_U32,
+       TN_U64,
+       {3, 3, 4294967295.0, 0, 7, 4294967295.0},
+       {5, 6, 0x1p63, 0, 14, 8589934590.0}},
+      {TN_I32, TN_I32, {-1, 3, -2, 0, -7, 0}, {-2, 6, -4, 0, -14, 1}},
+      {TN_I64, TN_BOOL, {-0x1p63, 3, 1, 0, -7, 0}, {0, 1, 1, 0, 1, 1}},
+      {TN_F32, TN_U64, {-1, 2.5, 1, -0.5, 7.5, 0}, {5, 5, 0x1p63, 0, 15, 1}},
+      {TN_F16, TN_F32, {-1, 2.5, 1, -0.5, 7.5, 0}, {5, 5, 0x1p63, 0, 15, 1}},
+      {TN_F64, TN_F64, {-1, 2.5, 1, -0.5, 7.5, 0}, {5, 5, 0x1p63, 0, 15, 1}},
+  };
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; ++r)
+    for (int64_t stride = 1; stride <= 2; ++stride) {
+      class_case c = {.name = "pick",
+                      .kernel = KERNEL(pick),
+                      .n_in = 2,
+                      .in = rows[r].rhs,
+                      .out = rows[r].out};
+      fill(&in[0], TN_U64, stride, lhs);
+      fill(&in[1], rows[r].rhs, stride, rows[r].values);
+      fill(&out, rows[r].out, stride, lhs);
+      run(&c, TN_REQ_WRITE, true);
+      for (int i = 0; i < MANY; ++i)
+        cr_assert_eq(
+            value_of(c.out, out.memory + i * stride * tn_dtype_bytes(c.out)),
+            rows[r].expected[i % N], "row %zu, element %d", r, i);
+    }
+}
+
 /* The results of each pair of types for values that both have. */
 Test(classes, every_type_is_converted_into_every_other) {
   static const tn_dtype types[] = {TN_BOOL, TN_I8,  TN_U8,  TN_I16, TN_U16,
@@ -556,6 +593,19 @@ Test(classes, every_type_is_converted_into_every_other) {
   CHECK_ALL(cases);
 }
 
+/* Checks conversions without additions. */
+static void check_written(const class_case *cases, size_t n_cases) {
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const size_t n = levels(features);
+  for (size_t k = 0; k < n; ++k) {
+    host.cpu_features = features[k];
+    for (size_t i = 0; i < n_cases; ++i) {
+      check(&cases[i], 2, TN_REQ_WRITE, true);
+      check_dense(&cases[i], TN_REQ_WRITE, true);
+    }
+  }
+}
+
 Test(classes, values_out_of_range_wrap_or_become_the_nearest) {
   static const class_case cases[] = {
       {"i32 to u8",
@@ -572,6 +622,54 @@ Test(classes, values_out_of_range_wrap_or_become_the_nearest) {
        TN_I32,
        {{4294967297.0, 2147483648.0, -1, 0, 5, -2147483649.0}, {0}},
        {1, -2147483648.0, -1, 0, 5, 2147483647}},
+      {"i64 to f32",
+       KERNEL(convert),
+       1,
+       TN_I64,
+       TN_F32,
+       {{16777217, 16777219, -16777217, 1, 0x1p62, -5}, {0}},
+       {16777216, 16777220, -16777216, 1, 0x1p62, -5}},
+      {"f32 to u8",
+       KERNEL(convert),
+       1,
+       TN_F32,
+       TN_U8,
+       {{-1, 256.5, 254.75, (double)NAN, (double)INFINITY, 0.5}, {0}},
+       {0, 255, 254, 0, 255, 0}},
+      {"f64 to i64",
+       KERNEL(convert),
+       1,
+       TN_F64,
+       TN_I64,
+       {{1.5, -1.5, 1e300, -1e300, (double)NAN, 0x1p52}, {0}},
+       {1, -1, 0x1p63, -0x1p63, 0, 0x1p52}},
+      {"f32 to bool",
+       KERNEL(convert),
+       1,
+       TN_F32,
+       TN_BOOL,
+       {{0, -0.0, 0.25, (double)NAN, -3, 1}, {0}},
+       {0, 0, 1, 1, 1, 1}},
+      {"i8 to f16, halved",
+       KERNEL(half),
+       1,
+       TN_I8,
+       TN_F16,
+       {{0, 1, -1, 100, -128, 7}, {0}},
+       {0.5, 1, 0, 50.5, -63.5, 4}},
+      {"i64 to bf16, halved",
+       KERNEL(half),
+       1,
+       TN_I64,
+       TN_BF16,
+       {{0, 1, -1, 100, -128, 7}, {0}},
+       {0.5, 1, 0, 50.5, -63.5, 4}},
+  };
+  check_written(cases, sizeof cases / sizeof *cases);
+}
+
+Test(classes, conversions_of_u64_wrap_or_become_the_nearest) {
+  static const class_case cases[] = {
       {"u64 to i8",
        KERNEL(convert),
        1,
@@ -621,56 +719,6 @@ Test(classes, values_out_of_range_wrap_or_become_the_nearest) {
        TN_F16,
        {{0, 1, 100, 128, 7, 0x1p63}, {0}},
        {0.5, 1, 50.5, 64.5, 4, (double)INFINITY}},
-      {"i64 to f32",
-       KERNEL(convert),
-       1,
-       TN_I64,
-       TN_F32,
-       {{16777217, 16777219, -16777217, 1, 0x1p62, -5}, {0}},
-       {16777216, 16777220, -16777216, 1, 0x1p62, -5}},
-      {"f32 to u8",
-       KERNEL(convert),
-       1,
-       TN_F32,
-       TN_U8,
-       {{-1, 256.5, 254.75, (double)NAN, (double)INFINITY, 0.5}, {0}},
-       {0, 255, 254, 0, 255, 0}},
-      {"f64 to i64",
-       KERNEL(convert),
-       1,
-       TN_F64,
-       TN_I64,
-       {{1.5, -1.5, 1e300, -1e300, (double)NAN, 0x1p52}, {0}},
-       {1, -1, 0x1p63, -0x1p63, 0, 0x1p52}},
-      {"f32 to bool",
-       KERNEL(convert),
-       1,
-       TN_F32,
-       TN_BOOL,
-       {{0, -0.0, 0.25, (double)NAN, -3, 1}, {0}},
-       {0, 0, 1, 1, 1, 1}},
-      {"i8 to f16, halved",
-       KERNEL(half),
-       1,
-       TN_I8,
-       TN_F16,
-       {{0, 1, -1, 100, -128, 7}, {0}},
-       {0.5, 1, 0, 50.5, -63.5, 4}},
-      {"i64 to bf16, halved",
-       KERNEL(half),
-       1,
-       TN_I64,
-       TN_BF16,
-       {{0, 1, -1, 100, -128, 7}, {0}},
-       {0.5, 1, 0, 50.5, -63.5, 4}},
   };
-  uint64_t features[TN_KERNEL_N_LEVELS];
-  const size_t n = levels(features);
-  for (size_t k = 0; k < n; ++k) {
-    host.cpu_features = features[k];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-      check(&cases[i], 2, TN_REQ_WRITE, true);
-      check_dense(&cases[i], TN_REQ_WRITE, true);
-    }
-  }
+  check_written(cases, sizeof cases / sizeof *cases);
 }
