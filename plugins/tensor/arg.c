@@ -6,6 +6,7 @@
  * columns do carry them.
  */
 #include "arg.gen.h"
+#include "move.h"
 #include "reduce_loops.h"
 
 enum {
@@ -65,26 +66,30 @@ typedef struct ranks {
 COLUMN(most_f32, float, int32_t, >)
 COLUMN(most_f64, double, int64_t, >)
 COLUMN(most_i64, int64_t, int64_t, >)
+COLUMN(most_u64, uint64_t, int64_t, >)
 COLUMN(least_f32, float, int32_t, <)
 COLUMN(least_f64, double, int64_t, <)
 COLUMN(least_i64, int64_t, int64_t, <)
+COLUMN(least_u64, uint64_t, int64_t, <)
 
 /* A search for the largest or the least element: its loops. */
 typedef struct extreme_search {
   const reduce_op *op;
   int least;
-  tn_kernel_bodies f32, f64, i64; /* columns */
+  tn_kernel_bodies f32, f64, i64, u64; /* columns */
 } extreme_search;
 
 static const extreme_search largest = {.op = &reduce_max,
                                        .f32 = TN_KERNEL_BODIES(most_f32),
                                        .f64 = TN_KERNEL_BODIES(most_f64),
-                                       .i64 = TN_KERNEL_BODIES(most_i64)};
+                                       .i64 = TN_KERNEL_BODIES(most_i64),
+                                       .u64 = TN_KERNEL_BODIES(most_u64)};
 static const extreme_search smallest = {.op = &reduce_min,
                                         .least = 1,
                                         .f32 = TN_KERNEL_BODIES(least_f32),
                                         .f64 = TN_KERNEL_BODIES(least_f64),
-                                        .i64 = TN_KERNEL_BODIES(least_i64)};
+                                        .i64 = TN_KERNEL_BODIES(least_i64),
+                                        .u64 = TN_KERNEL_BODIES(least_u64)};
 
 /* ------------------------------------------------------------------- tasks */
 
@@ -101,7 +106,8 @@ typedef struct task {
   const extreme_search *search;
   reduce_column_plan cut;
   tn_kernel_mode mode;
-  int direct; /* elements have the type of the loops */
+  int direct;   /* elements have the type of the loops */
+  int signless; /* they are u64 */
   int64_t bytes;
   int64_t pieces; /* pieces of a line */
   tn_kernel_body *line;
@@ -120,23 +126,27 @@ static void init_task(task *t, const tn_frame *call,
   static const tn_kernel_bodies find_f[] = {TN_KERNEL_BODIES(find_f32)},
                                 find_d[] = {TN_KERNEL_BODIES(find_f64)},
                                 find_i[] = {TN_KERNEL_BODIES(find_i64)};
-  const tn_dtype dtype = call->in[0].dtype, own = tn_kernel_compute(dtype);
-  const int whole = own == TN_I32 || own == TN_I64, single = dtype == TN_F32;
+  const tn_dtype dtype = call->in[0].dtype;
+  const int whole = tensor_wide_dtype(dtype) == TN_I64;
+  const int single = dtype == TN_F32, signless = dtype == TN_U64;
   const uint32_t level = tn_kernel_level(call);
-  const reduce_loops *loops = single  ? &search->op->f32
-                              : whole ? &search->op->i64
-                                      : &search->op->f64;
+  const reduce_loops *loops = single     ? &search->op->f32
+                              : signless ? &search->op->u64
+                              : whole    ? &search->op->i64
+                                         : &search->op->f64;
   t->call = call;
   t->search = search;
   t->mode.compute = single ? TN_F32 : whole ? TN_I64 : TN_F64;
   t->mode.level = level;
-  t->direct = dtype == t->mode.compute;
+  t->direct = tn_kernel_signed(dtype) == t->mode.compute;
+  t->signless = signless;
   t->bytes = tn_dtype_bytes(dtype);
   t->line = tn_kernel_body_at(&loops->line, level);
   t->find = tn_kernel_body_at(single ? find_f : whole ? find_i : find_d, level);
-  t->column = tn_kernel_body_at(single  ? &search->f32
-                                : whole ? &search->i64
-                                        : &search->f64,
+  t->column = tn_kernel_body_at(single     ? &search->f32
+                                : signless ? &search->u64
+                                : whole    ? &search->i64
+                                           : &search->f64,
                                 level);
 }
 
@@ -146,6 +156,7 @@ static void init_task(task *t, const tn_frame *call,
 static int is_better(const task *t, uint64_t value, uint64_t than) {
   const double a = tn_kernel_f64_from_bits(value),
                b = tn_kernel_f64_from_bits(than);
+  if (t->signless) return t->search->least ? value < than : value > than;
   if (t->mode.compute == TN_I64)
     return t->search->least ? (int64_t)value < (int64_t)than
                             : (int64_t)value > (int64_t)than;

@@ -69,6 +69,10 @@ static int32_t run(const tn_frame *call) {
   const tensor_lines v =
       tensor_lines_of(run.in, run.out, run.axes, run.workspace != NULL);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
+    if (dtype == TN_U64)
+      return tensor_reduce_start<tensor_where_best<uint64_t, Least>,
+                                 tensor_untyped>(&run, v, TENSOR_AS_IT_IS,
+                                                 stream);
     if (tensor_wide_dtype(dtype) == TN_I64)
       return tensor_reduce_start<tensor_where_best<int64_t, Least>,
                                  tensor_untyped>(&run, v, TENSOR_AS_IT_IS,

@@ -53,7 +53,8 @@ CHOICES(drop, 0, x[i])
 
 #define BODIES(name)                                                        \
   .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
-  .i32 = TN_KERNEL_BODIES(name##_i32), .i64 = TN_KERNEL_BODIES(name##_i64)
+  .i32 = TN_KERNEL_BODIES(name##_i32), .i64 = TN_KERNEL_BODIES(name##_i64), \
+  .u64 = TN_KERNEL_BODIES(name##_i64) /* the same bits */
 static const tn_kernel_map choose_map = {BODIES(choose), .n_in = 3,
                                          .in = {0, 1, 2}};
 static const tn_kernel_map gradient_maps[] = {
@@ -70,9 +71,8 @@ static const tn_tensor *get_condition(const tn_frame *call) {
  * them are floats. In that case the condition is converted to bool first. */
 static int needs_conversion(const tn_frame *call) {
   const tn_tensor *chosen = &call->in[call->flags & TN_CALL_BACKWARD ? 0 : 1];
-  const tn_dtype own = tn_kernel_compute(chosen->dtype),
-                 by = tn_kernel_compute(get_condition(call)->dtype);
-  return (own == TN_I32 || own == TN_I64) && (by == TN_F32 || by == TN_F64);
+  return tensor_wide_dtype(chosen->dtype) == TN_I64 &&
+         tensor_wide_dtype(get_condition(call)->dtype) == TN_F64;
 }
 
 int32_t tensor_where_bytes(const tn_frame *call, uint64_t *bytes) {

@@ -502,12 +502,7 @@ static int32_t count_slice(void *arg, int64_t begin, int64_t end) {
       value[k] = c->range.begin + (double)steps * c->range.step;
     }
     char *to = (char *)c->to->data + i * bytes;
-    if (c->to->dtype != TN_U64)
-      tn_kernel_store_dense(to, c->to->dtype, value, &c->mode, n);
-    for (int64_t k = 0; c->to->dtype == TN_U64 && k < n; ++k) {
-      const tensor_element e = tensor_element_of(value[k], TN_U64);
-      memcpy(to + k * bytes, &e, 8);
-    }
+    tn_kernel_store_dense(to, c->to->dtype, value, &c->mode, n);
   }
   return TN_OK;
 }

@@ -104,12 +104,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
        i += tensor_stride<int64_t>()) {
     const double x =
         v.range.begin + (double)(i / v.range.repeat) * v.range.step;
-    if (a.at[TO].dtype != TN_U64)
-      tn_cuda_write(a.at[TO], i, x);
-    else if (x >= 18446744073709551616.0)
-      ((uint64_t *)a.at[TO].data)[i] = UINT64_MAX;
-    else
-      ((uint64_t *)a.at[TO].data)[i] = x >= 1 ? (uint64_t)x : 0;
+    tn_cuda_write(a.at[TO], i, x);
   }
 }
 

@@ -61,8 +61,7 @@ int32_t tensor_copy_pieces(const tn_frame *call, uint32_t n,
 int32_t tensor_fill(const tn_frame *call, const tn_tensor *to,
                     const void *element);
 
-/* An element of any type for a number, as convert.h converts it; for u64 too.
- * [any] */
+/* An element of any type for a number, as convert.h converts it. [any] */
 typedef struct tensor_element {
   uint64_t bits;
 } tensor_element;
@@ -100,8 +99,8 @@ typedef struct tensor_range {
 int32_t tensor_count(const tn_frame *call, const tn_tensor *to,
                      const tensor_range *range);
 
-/* The type of sums of a dtype: its own, but i64 for u64, in which kernel.h does
- * not compute; sums have the same bits. [any] */
+/* The type of sums of a dtype: its own, but i64 for u64, whose sums have the
+ * same bits. [any] */
 static inline tn_dtype tensor_sum_dtype(tn_dtype dtype) {
   return dtype == TN_U64 ? TN_I64 : dtype;
 }

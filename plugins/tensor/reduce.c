@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "move.h"
 #include "reduce_loops.h"
 
 /* ------------------------------------------------------------------- lines */
@@ -53,13 +54,17 @@ static tn_kernel_body *find_body(const tn_kernel_bodies *bodies,
 }
 
 static void init_task(reduce_task *t, const reduce_run *run) {
-  const tn_dtype dtype = run->in->dtype, own = tn_kernel_compute(dtype);
-  const int whole = own == TN_I32 || own == TN_I64;
+  const tn_dtype dtype = run->in->dtype;
+  const int whole = tensor_wide_dtype(dtype) == TN_I64;
   const reduce_op *op = run->op, *then = op->records ? op->records : op;
-  const reduce_loops *wide = whole ? &op->i64 : &op->f64;
-  const reduce_loops *records = whole ? &then->i64 : &then->f64;
+  const int signless = dtype == TN_U64 && op->u64.line.at[0] != NULL;
+  const reduce_loops *wide = signless ? &op->u64 : whole ? &op->i64 : &op->f64;
+  const reduce_loops *records = signless ? &then->u64
+                                : whole  ? &then->i64
+                                         : &then->f64;
   const reduce_loops *direct = dtype == TN_F32 ? &op->f32 : wide;
-  const int is_direct = dtype == TN_F32 || dtype == TN_F64 || dtype == TN_I64;
+  const int is_direct =
+      dtype == TN_F32 || dtype == TN_F64 || tn_kernel_signed(dtype) == TN_I64;
   t->run = run;
   t->mode.compute = whole ? TN_I64 : TN_F64;
   t->mode.level = tn_kernel_level(run->call);
@@ -70,7 +75,7 @@ static void init_task(reduce_task *t, const reduce_run *run) {
   t->direct = is_direct ? find_body(&direct->line, t) : NULL;
   t->direct_column = is_direct ? find_body(&direct->column, t) : NULL;
   if (whole)
-    t->none = (uint64_t)op->none_i64;
+    t->none = signless ? op->none_u64 : (uint64_t)op->none_i64;
   else
     t->none = tn_kernel_f64_bits(op->none_f64);
   t->count = 1;

@@ -13,6 +13,9 @@ struct reduce_op {
                     cudaStream_t stream);
   int32_t (*whole)(const reduce_run *run, const tensor_lines *v,
                    cudaStream_t stream);
+  /* of u64; NULL: `whole` has the same bits */
+  int32_t (*signless)(const reduce_run *run, const tensor_lines *v,
+                      cudaStream_t stream) = NULL;
 };
 
 __device__ __forceinline__ double tensor_product(double a, double b) {
@@ -29,11 +32,17 @@ __device__ __forceinline__ double tensor_get_lowest(double) {
 __device__ __forceinline__ int64_t tensor_get_lowest(int64_t) {
   return INT64_MIN;
 }
+__device__ __forceinline__ uint64_t tensor_get_lowest(uint64_t) {
+  return 0;
+}
 __device__ __forceinline__ double tensor_get_highest(double) {
   return INFINITY;
 }
 __device__ __forceinline__ int64_t tensor_get_highest(int64_t) {
   return INT64_MAX;
+}
+__device__ __forceinline__ uint64_t tensor_get_highest(uint64_t) {
+  return UINT64_MAX;
 }
 
 /* Combines two records. */
@@ -253,6 +262,8 @@ int32_t reduce_compute(const reduce_run *run) {
       tensor_lines_of(run->in, run->out, run->axes, run->workspace != NULL);
   const tn_dtype wide = tensor_wide_dtype(run->in->dtype);
   return tn_cuda_on(run->call, [&](cudaStream_t stream) {
+    if (run->in->dtype == TN_U64 && run->op->signless != NULL)
+      return run->op->signless(run, &v, stream);
     return wide == TN_F64 ? run->op->floats(run, &v, stream)
                           : run->op->whole(run, &v, stream);
   });
@@ -277,6 +288,13 @@ static int32_t whole(const reduce_run *run, const tensor_lines *v,
                              tensor_untyped>(run, *v, TENSOR_AS_IT_IS, stream);
 }
 
+template <template <class> class By>
+static int32_t signless(const reduce_run *run, const tensor_lines *v,
+                        cudaStream_t stream) {
+  return tensor_reduce_start<tensor_operation<uint64_t, By, tensor_itself>,
+                             tensor_untyped>(run, *v, TENSOR_AS_IT_IS, stream);
+}
+
 const reduce_op reduce_sum = {
     floats<tensor_by_plus, tensor_itself, TENSOR_AS_IT_IS>,
     whole<tensor_by_plus, tensor_itself>};
@@ -287,10 +305,10 @@ const reduce_op reduce_prod = {
     whole<tensor_by_times, tensor_itself>};
 const reduce_op reduce_max = {
     floats<tensor_by_most, tensor_itself, TENSOR_AS_IT_IS>,
-    whole<tensor_by_most, tensor_itself>};
+    whole<tensor_by_most, tensor_itself>, signless<tensor_by_most>};
 const reduce_op reduce_min = {
     floats<tensor_by_least, tensor_itself, TENSOR_AS_IT_IS>,
-    whole<tensor_by_least, tensor_itself>};
+    whole<tensor_by_least, tensor_itself>, signless<tensor_by_least>};
 const reduce_op reduce_nansum = {
     floats<tensor_by_plus, tensor_or_0, TENSOR_AS_IT_IS>,
     whole<tensor_by_plus, tensor_itself>};

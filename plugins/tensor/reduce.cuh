@@ -141,6 +141,11 @@ __device__ __forceinline__ int64_t tensor_finish(int64_t x,
   return x;
 }
 
+__device__ __forceinline__ uint64_t tensor_finish(uint64_t x,
+                                                  const tensor_lines &) {
+  return x;
+}
+
 template <class Op>
 __device__ __forceinline__ void tensor_store_record(const tensor_reduction &a,
                                                     const tensor_lines &v,

@@ -34,10 +34,12 @@ struct reduce_op {
   reduce_loops f32;
   reduce_loops f64;
   reduce_loops i64;
+  reduce_loops u64;                /* empty: those of i64 have the same bits */
   const struct reduce_op *records; /* NULL: the same as over elements */
   double none_f64;                 /* the record of no elements */
   int64_t none_i64;
-  uint32_t finish; /* REDUCE_... */
+  uint64_t none_u64; /* if it has loops of u64 */
+  uint32_t finish;   /* REDUCE_... */
 };
 
 enum { REDUCE_COLUMNS = 256 }; /* most columns of a column loop */

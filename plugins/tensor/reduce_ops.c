@@ -111,6 +111,9 @@
 #define WHOLE(name, type, none, change, both)                \
   LINE(name##_i64, type, type, type, 32, none, change, both) \
   COLUMN(name##_i64, type, type, type, change, both, both)
+#define SIGNLESS(name, none, both)                                       \
+  LINE(name##_u64, uint64_t, uint64_t, uint64_t, 32, none, ITSELF, both) \
+  COLUMN(name##_u64, uint64_t, uint64_t, uint64_t, ITSELF, both, both)
 
 #include "reduce_rest.h"
 
@@ -131,6 +134,8 @@ WHOLE(sum, uint64_t, 0, ITSELF, PLUS)
 WHOLE(prod, uint64_t, 1, ITSELF, TIMES)
 WHOLE(max, int64_t, INT64_MIN, ITSELF, tn_math_max_i64)
 WHOLE(min, int64_t, INT64_MAX, ITSELF, tn_math_min_i64)
+SIGNLESS(max, 0, tn_math_max_u64)
+SIGNLESS(min, UINT64_MAX, tn_math_min_u64)
 WHOLE(rest, uint64_t, 1, BUT_0, TIMES)
 WHOLE(zeros, uint64_t, 0, IS_0, PLUS)
 
@@ -157,9 +162,10 @@ const reduce_op reduce_sum = {WIDELY(sum)};
 const reduce_op reduce_mean = {WIDELY(sum), .finish = REDUCE_MEAN};
 const reduce_op reduce_prod = {ALL(prod, prod), ONES};
 const reduce_op reduce_max = {WIDELY(max), .none_f64 = -INFINITY,
-                              .none_i64 = INT64_MIN};
+                              .none_i64 = INT64_MIN, .u64 = PAIR(max_u64)};
 const reduce_op reduce_min = {WIDELY(min), .none_f64 = INFINITY,
-                              .none_i64 = INT64_MAX};
+                              .none_i64 = INT64_MAX, .u64 = PAIR(min_u64),
+                              .none_u64 = UINT64_MAX};
 const reduce_op reduce_nansum = {ALL(nansum, sum), .records = &reduce_sum};
 const reduce_op reduce_nanprod = {ALL(nanprod, prod), .records = &reduce_prod,
                                   ONES};

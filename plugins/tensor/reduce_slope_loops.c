@@ -36,7 +36,8 @@ int32_t reduce_run_gradient(const tn_frame *call,
   SLOPE(name##_i64, int64_t, value)
 #define BODIES(name)                                                        \
   .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
-  .i32 = TN_KERNEL_BODIES(name##_i32), .i64 = TN_KERNEL_BODIES(name##_i64)
+  .i32 = TN_KERNEL_BODIES(name##_i32), .i64 = TN_KERNEL_BODIES(name##_i64), \
+  .u64 = TN_KERNEL_BODIES(name##_i64) /* the same bits */
 #define FLOAT_BODIES(name) \
   .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64)
 
@@ -104,7 +105,7 @@ const reduce_gradient reduce_gradient_scale = {{BODIES(scale), .n_in = 1}};
       const type x = xs[i], rest = rests[i];                                   \
       const int is_0 = x == 0;                                                 \
       const type by = is_0 ? 1 : x;                                            \
-      const int counts = (is_element) & (zeros[i] == is_0);                    \
+      const int counts = (is_element) & (zeros[i] == (type)is_0);              \
       y[i] = counts ? (type)((wraps)g[i] * (wraps)(quotient)) : 0;             \
     }                                                                          \
   }                                                                            \
@@ -113,14 +114,17 @@ OTHERS(others_f64, double, double, 1, rest / by)
 OTHERS(numbers_f64, double, double, x == x, rest / by)
 OTHERS(others_i64, int64_t, uint64_t, 1,
        by == -1 ? 0 - (uint64_t)rest : (uint64_t)(rest / by))
+OTHERS(others_u64, uint64_t, uint64_t, 1, rest / by)
 
 const reduce_gradient reduce_gradient_prod = {
     {.f64 = TN_KERNEL_BODIES(others_f64),
      .i64 = TN_KERNEL_BODIES(others_i64),
+     .u64 = TN_KERNEL_BODIES(others_u64),
      .n_in = 4,
      .in = {0, 1, 2, 3}}};
 const reduce_gradient reduce_gradient_nanprod = {
     {.f64 = TN_KERNEL_BODIES(numbers_f64),
      .i64 = TN_KERNEL_BODIES(others_i64),
+     .u64 = TN_KERNEL_BODIES(others_u64),
      .n_in = 4,
      .in = {0, 1, 2, 3}}};

@@ -3,6 +3,7 @@
  * and its gradient are repeated to the shape of the input; then a loop over
  * elements computes the gradient.
  */
+#include "move.h"
 #include "reduce.gen.h"
 #include "reduce.h"
 #include "scan.gen.h"
@@ -106,10 +107,9 @@ int32_t tensor_prod_bytes(const tn_frame *call, uint64_t *bytes) {
 
 /* A dense array of records in the shape of the gradient of out. */
 static void records_like(reduce_repeated *to, const tn_tensor *grad, void *at) {
-  const tn_dtype own = tn_kernel_compute(grad->dtype);
   int64_t step = 1;
   to->tensor = *grad;
-  to->tensor.dtype = own == TN_I32 || own == TN_I64 ? TN_I64 : TN_F64;
+  to->tensor.dtype = tensor_wide_dtype(grad->dtype);
   to->tensor.data = at;
   to->tensor.shape = to->shape;
   to->tensor.strides = to->strides;
@@ -138,8 +138,7 @@ static int32_t run_others(const tn_frame *call, const operands *o,
       .lines = tn_tensor_size(&call->in[0]),
       .axes = o->axes,
       .skips_nan = p->skips_nan};
-  const tn_dtype own = tn_kernel_compute(call->out[0].dtype);
-  if (own == TN_I32 || own == TN_I64)
+  if (tensor_wide_dtype(call->out[0].dtype) == TN_I64)
     return run_loops(call, o, p->gradient, NULL);
   const int any = reduce_mark_overflow_lines(&lines);
   const int32_t code = run_loops(call, o, p->gradient, NULL);

@@ -120,11 +120,17 @@ __device__ __forceinline__ double tensor_without(double all, double x) {
 __device__ __forceinline__ int64_t tensor_without(int64_t all, int64_t x) {
   return x == -1 ? (int64_t)(0 - (uint64_t)all) : all / x;
 }
+__device__ __forceinline__ uint64_t tensor_without(uint64_t all, uint64_t x) {
+  return all / x;
+}
 __device__ __forceinline__ double tensor_times(double a, double b) {
   return a * b;
 }
 __device__ __forceinline__ int64_t tensor_times(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+__device__ __forceinline__ uint64_t tensor_times(uint64_t a, uint64_t b) {
+  return a * b;
 }
 
 template <class C, bool IsNanNone>
@@ -140,10 +146,12 @@ struct tensor_others {
   }
 };
 
-#define ALL(name)                                              \
-  {                                                            \
-    tn_cuda_run<name<float>>, tn_cuda_run<name<double>>,       \
-        tn_cuda_run<name<int32_t>>, tn_cuda_run<name<int64_t>> \
+/* Loops over i64 have the bits of u64. */
+#define ALL(name)                                               \
+  {                                                             \
+    tn_cuda_run<name<float>>, tn_cuda_run<name<double>>,        \
+        tn_cuda_run<name<int32_t>>, tn_cuda_run<name<int64_t>>, \
+        tn_cuda_run<name<int64_t>>                              \
   }
 #define FLOATS(name) \
   { tn_cuda_run<name<float>>, tn_cuda_run<name<double>>, NULL, NULL }
@@ -164,13 +172,15 @@ const reduce_gradient reduce_gradient_logarithm = {
 const reduce_gradient reduce_gradient_scale = {{ALL(tensor_scale), 0, 1, {0}}};
 const reduce_gradient reduce_gradient_prod = {
     {{NULL, tn_cuda_run<tensor_others<double, 0>>, NULL,
-      tn_cuda_run<tensor_others<int64_t, 0>>},
+      tn_cuda_run<tensor_others<int64_t, 0>>,
+      tn_cuda_run<tensor_others<uint64_t, 0>>},
      0,
      4,
      {0, 1, 2, 3}}};
 const reduce_gradient reduce_gradient_nanprod = {
     {{NULL, tn_cuda_run<tensor_others<double, 1>>, NULL,
-      tn_cuda_run<tensor_others<int64_t, 0>>},
+      tn_cuda_run<tensor_others<int64_t, 0>>,
+      tn_cuda_run<tensor_others<uint64_t, 0>>},
      0,
      4,
      {0, 1, 2, 3}}};

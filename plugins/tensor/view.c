@@ -107,12 +107,7 @@ tensor_text tensor_shape_text(int32_t ndim, const int64_t *shape) {
 tensor_element tensor_element_of(double value, tn_dtype dtype) {
   const tn_kernel_mode mode = {TN_F64, 0};
   tensor_element e = {0};
-  if (dtype != TN_U64)
-    tn_kernel_store_dense(&e, dtype, &value, &mode, 1);
-  else if (value >= 18446744073709551616.0)
-    e.bits = UINT64_MAX;
-  else if (value >= 1)
-    e.bits = (uint64_t)value;
+  tn_kernel_store_dense(&e, dtype, &value, &mode, 1);
   return e;
 }
 

@@ -47,20 +47,21 @@
  * A formula computes in one class. The element types of the tensors that it
  * reads and of the tensor that it writes decide the class:
  *
- *   f64   one of them is f64, or one is u32 or i64 and another is floating
+ *   f64   one of them is f64, or one is u32, i64 or u64 and another is floating
  *   f32   otherwise, if one is f16, bf16 or f32
+ *   u64   otherwise, if one is u64
  *   i64   otherwise, if one is u32 or i64
  *   i32   otherwise: bool i8 u8 i16 u16 i32
  *
  * Operands and parameters are converted to the class, a float parameter towards
- * zero, and the result is converted to the type of the output. u64 belongs
- * to no class. In an integer class numbers must be whole and within it, and
- * arithmetic wraps. `/` rounds towards minus infinity and `%` has the sign of
- * the divisor; both are 0 for a divisor 0. trunc_div and trunc_mod round
- * towards zero. Functions of bits belong to integer classes only. `^` requires
- * a constant exponent that is whole and not negative. A comparison is the
- * number 1 or 0, in a bool output true or false; `select` and bool inputs treat
- * every number but 0 as true.
+ * zero, and the result is converted to the type of the output. In u64 signed
+ * operands wrap, and negative parameters are 0. In an integer class numbers
+ * must be whole and within it, and arithmetic wraps. `/` rounds towards minus
+ * infinity and `%` has the sign of the divisor; both are 0 for a divisor 0.
+ * trunc_div and trunc_mod round towards zero. Functions of bits belong to
+ * integer classes only. `^` requires a constant exponent that is whole and not
+ * negative. A comparison is the number 1 or 0, in a bool output true or false;
+ * `select` and bool inputs treat every number but 0 as true.
  */
 #ifndef TENON_ALGEBRA_H_
 #define TENON_ALGEBRA_H_
@@ -162,13 +163,14 @@ enum { /* a type to compute in, or a set of them, as bits */
        TNM_CLASS_F32 = 1,
        TNM_CLASS_F64 = 2,
        TNM_CLASS_I32 = 4,
-       TNM_CLASS_I64 = 8
+       TNM_CLASS_I64 = 8,
+       TNM_CLASS_U64 = 16
 };
 #define TNM_CLASS_FLOATS (TNM_CLASS_F32 | TNM_CLASS_F64)
-#define TNM_CLASS_ALL \
-  (TNM_CLASS_F32 | TNM_CLASS_F64 | TNM_CLASS_I32 | TNM_CLASS_I64)
+#define TNM_CLASS_INTEGERS (TNM_CLASS_I32 | TNM_CLASS_I64 | TNM_CLASS_U64)
+#define TNM_CLASS_ALL (TNM_CLASS_FLOATS | TNM_CLASS_INTEGERS)
 
-/* The class of a single type; 0 for u64 and for an invalid type. */
+/* The class of a single type; 0 for an invalid type. */
 int tnm_class_of(tn_dtype dtype);
 /* The class of a formula that reads tensors of the classes `a` and `b`.
  * Commutative and associative, so it can join any number of classes; 0 is

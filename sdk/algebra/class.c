@@ -17,6 +17,8 @@ int tnm_class_of(tn_dtype dtype) {
     case TN_U32:
     case TN_I64:
       return TNM_CLASS_I64;
+    case TN_U64:
+      return TNM_CLASS_U64;
     case TN_BOOL:
     case TN_I8:
     case TN_U8:
@@ -30,10 +32,11 @@ int tnm_class_of(tn_dtype dtype) {
 }
 
 int tnm_class_join(int a, int b) {
-  int both = a | b;
-  if (both & TNM_CLASS_F64 || both == (TNM_CLASS_F32 | TNM_CLASS_I64))
-    return TNM_CLASS_F64;
-  if (both & TNM_CLASS_F32) return TNM_CLASS_F32;
+  const int both = a | b;
+  const bool is_wide = (both & (TNM_CLASS_I64 | TNM_CLASS_U64)) != 0;
+  if (both & TNM_CLASS_F64) return TNM_CLASS_F64;
+  if (both & TNM_CLASS_F32) return is_wide ? TNM_CLASS_F64 : TNM_CLASS_F32;
+  if (both & TNM_CLASS_U64) return TNM_CLASS_U64;
   return both & TNM_CLASS_I64 ? TNM_CLASS_I64 : both;
 }
 
@@ -47,6 +50,8 @@ const char *tnm_class_name(int class_bit) {
       return "i32";
     case TNM_CLASS_I64:
       return "i64";
+    case TNM_CLASS_U64:
+      return "u64";
     default:
       return "?";
   }
@@ -81,6 +86,7 @@ bool tnm_number_equal(const tnm_expr *a, const tnm_expr *b) {
 bool tnm_class_has(int class_bit, const tnm_expr *number, bool negative) {
   const uint64_t most = class_bit == TNM_CLASS_I32 ? INT32_MAX : INT64_MAX;
   uint64_t value;
-  return tnm_number_read_whole(number, &value) &&
-         value <= most + (negative ? 1 : 0);
+  if (!tnm_number_read_whole(number, &value)) return false;
+  if (class_bit == TNM_CLASS_U64) return !negative || value == 0;
+  return value <= most + (negative ? 1 : 0);
 }

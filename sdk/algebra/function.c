@@ -21,7 +21,7 @@
 #include "algebra.h"
 
 #define FLOATS TNM_CLASS_FLOATS
-#define INTEGERS (TNM_CLASS_I32 | TNM_CLASS_I64)
+#define INTEGERS TNM_CLASS_INTEGERS
 #define ALL TNM_CLASS_ALL
 
 static const tnm_function functions[TNM_N_FUNCTIONS] = {

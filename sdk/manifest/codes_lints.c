@@ -123,9 +123,9 @@ const tnm_code tnm_codes_lints[] = {
         "4]]}]"),
     TNM_CODE("E0094", "a type to compute in that is too narrow",
              "`compute` under `dtypes` names the type that formulas compute in "
-             "at least: f32, f64,\ni32 or i64. Every type that the variable "
-             "may be must fit: f16 and bf16 compute in f32\nby themselves, u32 "
-             "in i64, and floats beside i64 in f64.",
+             "at least: f32, f64,\ni32, i64 or u64. Every type that the "
+             "variable may be must fit: f16 and bf16 compute in\nf32 by "
+             "themselves, u32 in i64, and floats beside i64 or u64 in f64.",
              "  dtypes: {T: [f32, f64], compute: {T: f32}}",
              "  dtypes: {T: [f32, f64], compute: {T: f64}}"),
     TNM_CODE("E0095", "memory that cannot be shared",

@@ -37,11 +37,11 @@ const tnm_code tnm_codes_rules[] = {
              "  gradient: {stop: [label]}",
              "  gradient: {stop: [label], formula: {data: grad.out}}"),
     TNM_CODE("E0055", "no kernel can be generated from the formula",
-             "Generated kernels compute every type but u64, element by "
-             "element, on operands of one\nshape, or on inputs of any shapes "
-             "if the outputs are `broadcast`. Optional, variadic,\ncounted and "
-             "dynamic operands and auxiliary states need a kernel of your "
-             "own.",
+             "Generated kernels compute element by element, on operands of "
+             "one shape, or on inputs of\nany shapes if the outputs are "
+             "`broadcast`. With `axes` they compute every type but u64.\n"
+             "Optional, variadic, counted and dynamic operands and auxiliary "
+             "states need a kernel of\nyour own.",
              "  inputs: [{name: a, dtype: T}, {name: b, dtype: T}]\n"
              "  outputs: [{name: out, dtype: T, shape: a}]\n"
              "  forward: {out: a + b}",
@@ -125,7 +125,8 @@ const tnm_code tnm_codes_rules[] = {
              "Among whole numbers there\nare `+ - * / %`, comparisons, `abs "
              "sign min max mod clip select`, and `^` with a whole\nexponent "
              "that is not negative. Numbers are whole and have 32 bits, or 64 "
-             "where u32\nand i64 are computed.",
+             "where u32,\ni64 and u64 are computed; those in u64 are not "
+             "negative.",
              "  dtypes: {T: [f32, i32]}\n  forward: {out: exp(data)}",
              "  dtypes: {T: [f32, f64]}\n  forward: {out: exp(data)}"),
     TNM_CODE("E0069", "a graph that is none",

@@ -25,11 +25,13 @@ static const char *find_alternative(const tnm_tree *at) {
          "`backward: FUNCTION` in every kernel";
 }
 
-/* Tests whether u64 is among the types that an operand may have. */
-static bool may_be_u64(const tn_op *op, const tn_arg *arg) {
+/* Tests whether calls with an operand may compute in u64. */
+static bool may_be_u64(const tnm_lower *lower, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return false; /* decided by each call */
-  if (arg->dtype_var == TN_NONE) return arg->dtype == TN_U64;
-  return (op->dtype_vars[arg->dtype_var]->allowed & TN_BIT_U64) != 0;
+  const uint64_t dtypes = arg->dtype_var == TN_NONE
+                              ? tn__dtype_bit(arg->dtype)
+                              : lower->op->dtype_vars[arg->dtype_var]->allowed;
+  return (tnm_operand_classes(lower->out, arg, dtypes) & TNM_CLASS_U64) != 0;
 }
 
 /* Checks that generated loops support the kind of an operand. Returns false
@@ -50,9 +52,9 @@ static bool check_formula_operand(tnm_lower *lower, const tnm_tree *at,
   if (arg->count != TN_NONE)
     return tnm_refuse_formula(lower, at, arg->name, "is counted",
                               find_alternative(at));
-  if (may_be_u64(lower->op, arg))
+  if (lower->axes != NULL && may_be_u64(lower, arg))
     return tnm_refuse_formula(
-        lower, at, arg->name, "may be u64, in which nothing computes",
+        lower, at, arg->name, "may be u64, in which formulas reduce nothing",
         "take u64 out of `dtypes`, or write a kernel in `kernels`");
   return true;
 }

@@ -56,9 +56,9 @@ static void check_compute_type(tnm_lower *lower, const tnm_tree *at,
   tnm_diag_spec spec = {"E0094", at->pos, NULL};
   size_t id;
   if (dtype != TN_F32 && dtype != TN_F64 && dtype != TN_I32 &&
-      dtype != TN_I64) {
+      dtype != TN_I64 && dtype != TN_U64) {
     id = tnm_diag_add(lower->diags, &spec, "nothing is computed in %s", name);
-    tnm_diag_add_help(lower->diags, id, "known here: f32, f64, i32, i64");
+    tnm_diag_add_help(lower->diags, id, "known here: f32, f64, i32, i64, u64");
     return;
   }
   for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {

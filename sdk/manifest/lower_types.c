@@ -7,7 +7,7 @@
 
 #include "front.h"
 
-#define INTEGERS (TNM_CLASS_I32 | TNM_CLASS_I64)
+#define INTEGERS TNM_CLASS_INTEGERS
 
 /* The operands of one formula, and the classes in which the formula may be
  * computed. */
@@ -52,8 +52,8 @@ static void add_operand(formula_types *m, const tn_arg *arg) {
   const uint32_t own = (uint32_t)tnm_operand_classes(
       m->lower->out, arg, tnm_operand_dtypes(m->lower->op, arg));
   uint32_t joined = 0;
-  for (int a = TNM_CLASS_F32; a <= TNM_CLASS_I64; a *= 2) {
-    for (int b = TNM_CLASS_F32; b <= TNM_CLASS_I64; b *= 2)
+  for (int a = TNM_CLASS_F32; a <= TNM_CLASS_U64; a *= 2) {
+    for (int b = TNM_CLASS_F32; b <= TNM_CLASS_U64; b *= 2)
       if ((own & (uint32_t)a) && (m->classes & (uint32_t)b))
         joined |= (uint32_t)tnm_class_join(a, b);
     if (m->classes == 0) joined |= own;
@@ -112,7 +112,8 @@ static void report_floats(const formula_types *m, tnm_pos pos,
                            function, dtype, name);
   tnm_diag_add_help(
       m->lower->diags, id,
-      "list integer types only in `dtypes`: i8, u8, i16, u16, i32, u32, i64");
+      "list integer types only in `dtypes`: i8, u8, i16, u16, i32, u32, i64, "
+      "u64");
 }
 
 static bool is_integer_constant(const tnm_expr *e) {
@@ -144,7 +145,8 @@ static void report_large_integer(const formula_types *m, const tnm_expr *e,
   const char *name;
   const char *dtype = find_type(m, class_bit, &name);
   const int bits = class_bit == TNM_CLASS_I32 ? 32 : 64;
-  const bool fits = e->number < ldexp(1, bits - 1);
+  const int digits = class_bit == TNM_CLASS_U64 ? bits : bits - 1;
+  const bool fits = e->number < ldexp(1, digits);
   tnm_diag_spec spec = {"E0068", e->pos, NULL};
   size_t id = tnm_diag_add(
       m->lower->diags, &spec,
@@ -155,6 +157,19 @@ static void report_large_integer(const formula_types *m, const tnm_expr *e,
                          : "leave types out of `dtypes` that do not hold it");
 }
 
+/* Reports a negative constant of a formula that may be computed in u64. */
+static void report_negative(const formula_types *m, const tnm_expr *e) {
+  const char *name;
+  const char *dtype = find_type(m, TNM_CLASS_U64, &name);
+  tnm_diag_spec spec = {"E0068", e->pos, NULL};
+  size_t id = tnm_diag_add(m->lower->diags, &spec,
+                           "`-%s` is below 0, the least number of %s, which "
+                           "`%s` may be",
+                           e->text, dtype, name);
+  tnm_diag_add_help(m->lower->diags, id,
+                    "subtract a number instead, or take u64 out of `dtypes`");
+}
+
 /* Checks that all classes of the formula can represent a constant; `negative`:
  * a minus sign precedes it. */
 static void check_number_class(const formula_types *m, const tnm_expr *e,
@@ -163,9 +178,12 @@ static void check_number_class(const formula_types *m, const tnm_expr *e,
     report_class_conflict(m, e->pos, e->text, "is no number of type");
     return;
   }
-  for (int i = TNM_CLASS_I32; i <= TNM_CLASS_I64; i *= 2) {
+  for (int i = TNM_CLASS_I32; i <= TNM_CLASS_U64; i *= 2) {
     if (!(m->classes & (uint32_t)i) || tnm_class_has(i, e, negative)) continue;
-    report_large_integer(m, e, i);
+    if (negative && i == TNM_CLASS_U64)
+      report_negative(m, e);
+    else
+      report_large_integer(m, e, i);
     return;
   }
 }

@@ -288,6 +288,9 @@ Test(derive, a_formula_computes_in_the_widest_class_of_its_operands) {
       {TN_I64, TN_F16, "f64"},   {TN_U32, TN_F32, "f64"},
       {TN_I32, TN_F32, "f32"},   {TN_U8, TN_I16, "i32"},
       {TN_BOOL, TN_BOOL, "i32"}, {TN_I8, TN_U32, "i64"},
+      {TN_U64, TN_U8, "u64"},    {TN_U64, TN_I64, "u64"},
+      {TN_BOOL, TN_U64, "u64"},  {TN_U64, TN_BF16, "f64"},
+      {TN_U64, TN_F64, "f64"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     const int a = tnm_class_of(cases[i].a);
@@ -296,7 +299,16 @@ Test(derive, a_formula_computes_in_the_widest_class_of_its_operands) {
     cr_expect_eq(tnm_class_join(a, b), tnm_class_join(b, a));
     cr_expect_eq(tnm_class_join(a, 0), a);
   }
-  cr_expect_eq(tnm_class_of(TN_U64), 0);
+  cr_expect_eq(tnm_class_of(TN_DTYPE_UNKNOWN), 0);
+}
+
+Test(derive, the_class_of_several_operands_does_not_depend_on_their_order) {
+  for (int a = 1; a & TNM_CLASS_ALL; a *= 2)
+    for (int b = 1; b & TNM_CLASS_ALL; b *= 2)
+      for (int c = 1; c & TNM_CLASS_ALL; c *= 2)
+        cr_expect_eq(tnm_class_join(tnm_class_join(a, b), c),
+                     tnm_class_join(a, tnm_class_join(b, c)), "%d %d %d", a, b,
+                     c);
 }
 
 /* ------------------------------------------------------------------- bounds */

@@ -12,9 +12,10 @@
 /* Which types the operands of a case may have. */
 enum {
   FLOATS,  /* f16 to f64 */
-  NUMBERS, /* all but u64 */
-  TRUTH,   /* all but u64, into bool */
-  OTHERS   /* all but u64, into any other */
+  NUMBERS, /* all */
+  TRUTH,   /* all, into bool */
+  OTHERS,  /* all, into any other */
+  WHOLE    /* integers and bool */
 };
 
 /* Two inputs, one output; formulas may be NULL. */
@@ -115,6 +116,16 @@ static const typed_case typed_cases[] = {
       {NULL}},
      NUMBERS},
     {{"below", {"lhs", "rhs"}, "lhs < rhs", {NULL}}, TRUTH},
+    {{"signs",
+      {"lhs", "rhs"},
+      "(lhs < 0) + 2*(rhs >= 0) + 4*(0 > lhs) + 8*(0 <= rhs)",
+      {NULL}},
+     NUMBERS},
+    {{"unsigned",
+      {"lhs", "rhs"},
+      "shift_right(max(lhs, rhs), 1) + n*bit_not(lhs) - floor_div(lhs, rhs)",
+      {NULL}},
+     WHOLE},
     {{"convert", {"lhs", "rhs"}, "lhs", {NULL}}, OTHERS},
     {{"half", {"lhs", "rhs"}, "lhs/2 + 0.5", {NULL}}, OTHERS},
 };
@@ -139,10 +150,13 @@ enum { N_PARAMS = sizeof params / sizeof *params };
 
 static const tn_dtype_var floats = {
     .allowed = TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64, .name = "T"};
-static const tn_dtype_var numbers = {.allowed = ~(uint64_t)TN_BIT_U64,
-                                     .name = "T"};
+static const tn_dtype_var numbers = {.allowed = ~(uint64_t)0, .name = "T"};
+static const tn_dtype_var integers = {
+    .allowed = ~(uint64_t)(TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64),
+    .name = "T"};
 static const tn_dtype_var *const float_vars[] = {&floats};
 static const tn_dtype_var *const number_vars[] = {&numbers, &numbers};
+static const tn_dtype_var *const integer_vars[] = {&integers, &integers};
 
 static tn_arg make_arg(const char *name) {
   return (tn_arg){.name = name, .dtype_param = TN_NONE};
@@ -172,6 +186,11 @@ static bool parse(tn__arena *arena, const char *text, const tnm_scope *scope,
   return out->expr != NULL;
 }
 
+static const tn_dtype_var *const *find_vars(int types) {
+  if (types == WHOLE) return integer_vars;
+  return types == FLOATS ? float_vars : number_vars;
+}
+
 static bool emit(tn__arena *arena, const emit_case *c, int types, c_file *out) {
   const tn_arg inputs[] = {make_arg(c->inputs[0]), make_arg(c->inputs[1])};
   const tn_arg output = make_output(types);
@@ -184,7 +203,7 @@ static bool emit(tn__arena *arena, const emit_case *c, int types, c_file *out) {
                     .n_params = N_PARAMS,
                     .n_dtype_vars = types == FLOATS ? 1 : 2,
                     .params = params,
-                    .dtype_vars = types == FLOATS ? float_vars : number_vars,
+                    .dtype_vars = find_vars(types),
                     .inputs = input_list,
                     .outputs = output_list};
   const tn_plugin plugin = {.name = "cases"};

@@ -34,6 +34,7 @@ typedef union element {
   uint32_t u32;
   int32_t i32;
   int64_t i64;
+  uint64_t u64;
   float f32;
   double f64;
 } element;
@@ -53,6 +54,11 @@ static element make(tn_dtype dtype, double value) {
       break;
     case TN_BF16:
       e.u16 = tn_kernel_f32_to_bf16((float)value);
+      break;
+    case TN_U64:
+      e.u64 = value < 0         ? (uint64_t)(int64_t)value
+              : value >= 0x1p64 ? UINT64_MAX
+                                : (uint64_t)value;
       break;
     default:
       e.i64 = (int64_t)value; /* the machine is little endian */
@@ -84,6 +90,8 @@ static double value_of(tn_dtype dtype, const void *at) {
       return e.u32;
     case TN_I64:
       return (double)e.i64;
+    case TN_U64:
+      return (double)e.u64;
     default: /* bool, u8 */
       return e.u8;
   }
@@ -248,6 +256,13 @@ Test(classes, arithmetic_of_integers_wraps) {
        TN_U32,
        {{0, 1, 3, 65536, 4294967295.0, 7}, {0, 2, 3, 65536, 3, 1}},
        {5, 2, 2, 4294705157.0, 2, 4294967286.0}},
+      {"u64",
+       KERNEL(ring),
+       2,
+       TN_U64,
+       TN_U64,
+       {{0, 1, 3, 65536, 4294967296.0, 7}, {0, 2, 3, 65536, 4294967296.0, 4}},
+       {5, 2, 2, 4294705157.0, 18446744056529682437.0, 8}},
       {"i8",
        KERNEL(ring),
        2,
@@ -328,7 +343,7 @@ Test(classes, division_of_integers_floors_and_by_zero_is_zero) {
   static const double lhs[N] = {7, -7, 7, -7, 5, 6};
   static const double rhs[N] = {2, 2, -2, -2, 0, 3};
   static const tn_dtype types[] = {TN_I8, TN_I16, TN_I32, TN_I64};
-  class_case cases[10] = {
+  class_case cases[12] = {
       {"least by -1, i32",
        KERNEL(divide),
        2,
@@ -342,17 +357,31 @@ Test(classes, division_of_integers_floors_and_by_zero_is_zero) {
        TN_I64,
        TN_I64,
        {{-0x1p63, 1, 2, 3, 4, -0x1p63}, {-1, 1, 3, -2, -3, 3}},
-       {0, 0, 2, -1, -2, 1}}};
+       {0, 0, 2, -1, -2, 1}},
+      {"quotients of u64",
+       KERNEL(divide),
+       2,
+       TN_U64,
+       TN_U64,
+       {{7, 0x1p63, 5, 0x1p64 - 2048, 6, 0x1p63}, {2, 3, 0, 0x1p63, 3, 0x1p62}},
+       {3, 3074457345618258602.0, 0, 1, 2, 2}},
+      {"remainders of u64",
+       KERNEL(rest),
+       2,
+       TN_U64,
+       TN_U64,
+       {{7, 0x1p63, 5, 0x1p64 - 2048, 6, 0x1p63}, {2, 3, 0, 0x1p63, 3, 0x1p62}},
+       {1, 2, 0, 0x1p63 - 2048, 0, 0}}};
   for (int i = 0; i < 4; ++i) {
-    cases[2 + i] =
+    cases[4 + i] =
         (class_case){"divide", KERNEL(divide),      2, types[i], types[i],
                      {{0}},    {3, -4, -4, 3, 0, 2}};
-    cases[6 + i] =
+    cases[8 + i] =
         (class_case){"rest", KERNEL(rest),        2, types[i], types[i],
                      {{0}},  {1, 1, -1, -1, 0, 0}};
     for (int k = 0; k < 2; ++k) {
-      memcpy(cases[2 + 4 * k + i].values[0], lhs, sizeof lhs);
-      memcpy(cases[2 + 4 * k + i].values[1], rhs, sizeof rhs);
+      memcpy(cases[4 + 4 * k + i].values[0], lhs, sizeof lhs);
+      memcpy(cases[4 + 4 * k + i].values[1], rhs, sizeof rhs);
     }
   }
   CHECK_ALL(cases);
@@ -448,31 +477,133 @@ Test(classes, numbers_are_truths_before_they_are_added_to_bools) {
   CHECK_ALL(cases);
 }
 
+/* A number from 2^63 on is greater than all others. */
+Test(classes, u64_has_no_sign) {
+  static const class_case cases[] = {
+      {"pick",
+       KERNEL(pick),
+       2,
+       TN_U64,
+       TN_U64,
+       {{0x1p63, 1, 0x1p64 - 2048, 0, 5, 6}, {1, 0x1p62, 0x1p63, 0, 5, 7}},
+       {0x1p63, 0x1p63, 0x1p64 - 2048, 0, 10, 14}},
+      {"below",
+       KERNEL(below),
+       2,
+       TN_U64,
+       TN_BOOL,
+       {{0x1p63, 1, 0x1p63, 0, 5, 0}, {1, 0x1p63, 0x1p64 - 2048, 0, 5, 7}},
+       {0, 1, 1, 0, 0, 1}},
+      {"signs",
+       KERNEL(signs),
+       2,
+       TN_U64,
+       TN_U64,
+       {{0x1p63, 1, 0, 0, 5, 0}, {1, 0x1p63, 0x1p63, 0, 5, 7}},
+       {10, 10, 10, 10, 10, 10}},
+      {"signs of i64",
+       KERNEL(signs),
+       2,
+       TN_I64,
+       TN_I64,
+       {{-1, 1, 0, 0, -5, 0}, {1, -2, -1, 0, 5, 7}},
+       {15, 0, 0, 10, 15, 10}},
+      {"constants below 0 wrap",
+       KERNEL(clamp),
+       2,
+       TN_U64,
+       TN_U64,
+       {{5, 3, 0, 7, 2, 1}, {4, 4, 0x1p63, 6, 0, 1}},
+       {4, 4, 0x1p63, 6, 0, 1}},
+      {"unsigned", /* n is 5, and ~x is -1 - x */
+       KERNEL(unsigned),
+       2,
+       TN_U64,
+       TN_U64,
+       {{0x1p63, 4, 0, 1, 0x1p63, 10}, {0, 2, 0x1p63, 1, 0x1p62, 3}},
+       {13835058055282163707.0, 18446744073709551591.0, 4611686018427387899.0,
+        18446744073709551605.0, 13835058055282163705.0,
+        18446744073709551563.0}},
+  };
+  CHECK_ALL(cases);
+}
+
+/* select(lhs > rhs, lhs, 2*rhs), where lhs is u64 */
+Test(classes, u64_beside_other_types_wraps_or_is_a_float) {
+  static const double lhs[N] = {5, 2, 0x1p63, 0, 7, 1};
+  static const struct {
+    tn_dtype rhs, out;
+    double values[N], expected[N];
+  } rows[] = {
+      {TN_U8, TN_U64, {3, 3, 255, 0, 7, 0}, {5, 6, 0x1p63, 0, 14, 1}},
+      {TN_BOOL, TN_U64, {1, 0, 1, 1, 0, 1}, {5, 2, 0x1p63, 2, 7, 2}},
+      {TN_U32,
+       TN_U64,
+       {3, 3, 4294967295.0, 0, 7, 4294967295.0},
+       {5, 6, 0x1p63, 0, 14, 8589934590.0}},
+      {TN_I32, TN_I32, {-1, 3, -2, 0, -7, 0}, {-2, 6, -4, 0, -14, 1}},
+      {TN_I64, TN_BOOL, {-0x1p63, 3, 1, 0, -7, 0}, {0, 1, 1, 0, 1, 1}},
+      {TN_F32, TN_U64, {-1, 2.5, 1, -0.5, 7.5, 0}, {5, 5, 0x1p63, 0, 15, 1}},
+      {TN_F16, TN_F32, {-1, 2.5, 1, -0.5, 7.5, 0}, {5, 5, 0x1p63, 0, 15, 1}},
+      {TN_F64, TN_F64, {-1, 2.5, 1, -0.5, 7.5, 0}, {5, 5, 0x1p63, 0, 15, 1}},
+  };
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; ++r)
+    for (int64_t stride = 1; stride <= 2; ++stride) {
+      class_case c = {.name = "pick",
+                      .kernel = KERNEL(pick),
+                      .n_in = 2,
+                      .in = rows[r].rhs,
+                      .out = rows[r].out};
+      fill(&in[0], TN_U64, stride, lhs);
+      fill(&in[1], rows[r].rhs, stride, rows[r].values);
+      fill(&out, rows[r].out, stride, lhs);
+      run(&c, TN_REQ_WRITE, true);
+      for (int i = 0; i < MANY; ++i)
+        cr_assert_eq(
+            value_of(c.out, out.memory + i * stride * tn_dtype_bytes(c.out)),
+            rows[r].expected[i % N], "row %zu, element %d", r, i);
+    }
+}
+
 /* The results of each pair of types for values that both have. */
 Test(classes, every_type_is_converted_into_every_other) {
-  static const tn_dtype types[] = {TN_BOOL, TN_I8,   TN_U8,  TN_I16,
-                                   TN_U16,  TN_I32,  TN_U32, TN_I64,
-                                   TN_F16,  TN_BF16, TN_F32, TN_F64};
-  static class_case cases[12 * 12];
-  for (int i = 0; i < 12; ++i)
-    for (int k = 0; k < 12; ++k) {
+  static const tn_dtype types[] = {TN_BOOL, TN_I8,  TN_U8,  TN_I16, TN_U16,
+                                   TN_I32,  TN_U32, TN_I64, TN_U64, TN_F16,
+                                   TN_BF16, TN_F32, TN_F64};
+  enum { TYPES = sizeof types / sizeof *types };
+  static class_case cases[TYPES * TYPES];
+  for (int i = 0; i < TYPES; ++i)
+    for (int k = 0; k < TYPES; ++k) {
       const bool truth = types[i] == TN_BOOL || types[k] == TN_BOOL;
-      cases[12 * i + k] = truth ? (class_case){"convert",
-                                               KERNEL(convert),
-                                               1,
-                                               types[i],
-                                               types[k],
-                                               {{0, 1, 0, 0, 1, 1}, {0}},
-                                               {0, 1, 0, 0, 1, 1}}
-                                : (class_case){"convert",
-                                               KERNEL(convert),
-                                               1,
-                                               types[i],
-                                               types[k],
-                                               {{0, 1, 2, 100, 64, 7}, {0}},
-                                               {0, 1, 2, 100, 64, 7}};
+      cases[TYPES * i + k] = truth ? (class_case){"convert",
+                                                  KERNEL(convert),
+                                                  1,
+                                                  types[i],
+                                                  types[k],
+                                                  {{0, 1, 0, 0, 1, 1}, {0}},
+                                                  {0, 1, 0, 0, 1, 1}}
+                                   : (class_case){"convert",
+                                                  KERNEL(convert),
+                                                  1,
+                                                  types[i],
+                                                  types[k],
+                                                  {{0, 1, 2, 100, 64, 7}, {0}},
+                                                  {0, 1, 2, 100, 64, 7}};
     }
   CHECK_ALL(cases);
+}
+
+/* Checks conversions without additions. */
+static void check_written(const class_case *cases, size_t n_cases) {
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const size_t n = levels(features);
+  for (size_t k = 0; k < n; ++k) {
+    host.cpu_features = features[k];
+    for (size_t i = 0; i < n_cases; ++i) {
+      check(&cases[i], 2, TN_REQ_WRITE, true);
+      check_dense(&cases[i], TN_REQ_WRITE, true);
+    }
+  }
 }
 
 Test(classes, values_out_of_range_wrap_or_become_the_nearest) {
@@ -534,13 +665,60 @@ Test(classes, values_out_of_range_wrap_or_become_the_nearest) {
        {{0, 1, -1, 100, -128, 7}, {0}},
        {0.5, 1, 0, 50.5, -63.5, 4}},
   };
-  uint64_t features[TN_KERNEL_N_LEVELS];
-  const size_t n = levels(features);
-  for (size_t k = 0; k < n; ++k) {
-    host.cpu_features = features[k];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-      check(&cases[i], 2, TN_REQ_WRITE, true);
-      check_dense(&cases[i], TN_REQ_WRITE, true);
-    }
-  }
+  check_written(cases, sizeof cases / sizeof *cases);
+}
+
+Test(classes, conversions_of_u64_wrap_or_become_the_nearest) {
+  static const class_case cases[] = {
+      {"u64 to i8",
+       KERNEL(convert),
+       1,
+       TN_U64,
+       TN_I8,
+       {{255, 0x1p63, 128, 257, 0, 127}, {0}},
+       {-1, 0, -128, 1, 0, 127}},
+      {"i16 to u64",
+       KERNEL(convert),
+       1,
+       TN_I16,
+       TN_U64,
+       {{-1, -32768, 32767, 0, 5, -2048}, {0}},
+       {0x1p64, 0x1p64 - 32768, 32767, 0, 5, 0x1p64 - 2048}},
+      {"u64 to f32",
+       KERNEL(convert),
+       1,
+       TN_U64,
+       TN_F32,
+       {{16777217, 16777219, 0x1p63, 0x1p64 - 2048, 0x1.000003p63, 5}, {0}},
+       {16777216, 16777220, 0x1p63, 0x1p64, 0x1.000004p63, 5}},
+      {"f64 to u64",
+       KERNEL(convert),
+       1,
+       TN_F64,
+       TN_U64,
+       {{1.5, -1.5, 1e300, -1e300, (double)NAN, 0x1p63 + 2048}, {0}},
+       {1, 0, 0x1p64, 0, 0, 0x1p63 + 2048}},
+      {"f32 to u64",
+       KERNEL(convert),
+       1,
+       TN_F32,
+       TN_U64,
+       {{0.75, -0.25, 0x1p64, 0x1.fffffep63, (double)INFINITY, 0x1p32}, {0}},
+       {0, 0, 0x1p64, 0x1.fffffep63, 0x1p64, 0x1p32}},
+      {"u64 to bool",
+       KERNEL(convert),
+       1,
+       TN_U64,
+       TN_BOOL,
+       {{0, 1, 0x1p63, 0x1p32, 256, 0}, {0}},
+       {0, 1, 1, 1, 1, 0}},
+      {"u64 to f16, halved",
+       KERNEL(half),
+       1,
+       TN_U64,
+       TN_F16,
+       {{0, 1, 100, 128, 7, 0x1p63}, {0}},
+       {0.5, 1, 50.5, 64.5, 4, (double)INFINITY}},
+  };
+  check_written(cases, sizeof cases / sizeof *cases);
 }

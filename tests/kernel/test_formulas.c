@@ -69,6 +69,8 @@ static void put(void *at, tn_dtype compute, int64_t i, double value) {
   if (compute == TN_F64) ((double *)at)[i] = value;
   if (compute == TN_I32) ((int32_t *)at)[i] = (int32_t)bounded(value, 2e9);
   if (compute == TN_I64) ((int64_t *)at)[i] = (int64_t)bounded(value, 9e18);
+  if (compute == TN_U64)
+    ((uint64_t *)at)[i] = (uint64_t)(int64_t)bounded(value, 9e18);
 }
 
 /* Specials of the first two inputs in all pairs, then numbers around 1, then

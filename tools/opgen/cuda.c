@@ -75,8 +75,9 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
   c_add(c, "{\n{\n");
   for (const int *bit = formula_classes; *bit != 0; ++bit)
     if (use->classes & *bit)
-      c_add(c, "tn_cuda_run<%s>,\n", struct_name(pass, use, *bit));
-    else
+      c_add(c, "tn_cuda_run<%s>,\n",
+            struct_name(pass, use, formula_code_class(use, *bit)));
+    else if (*bit != TNM_CLASS_U64) /* the last one, NULL by itself */
       c_add(c, "NULL,\n");
   c_add(c, "},\n%" PRIu32 ",\n%zu,\n{", use->formula->index, use->n_tensors);
   for (size_t i = 0; i < use->n_tensors; ++i)
@@ -102,7 +103,8 @@ static void add_pass(const kernel_pass *pass) {
     if (!formula_use_init(pass, &pass->formulas[i], &uses[i])) return;
     formula_comment(pass, &uses[i], "");
     for (const int *bit = formula_classes; *bit != 0; ++bit)
-      if (uses[i].classes & *bit) add_struct(pass, &uses[i], *bit);
+      if (formula_own_classes(&uses[i]) & *bit)
+        add_struct(pass, &uses[i], *bit);
   }
   c_add(pass->c, "static const tn_cuda_map %s_maps[] = {\n", pass_name(pass));
   for (size_t i = 0; i < pass->n; ++i) add_map(pass, &uses[i]);

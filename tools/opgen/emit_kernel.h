@@ -103,13 +103,20 @@ bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
 bool formula_use_list(const kernel_pass *pass, const tnm_formula *formula,
                       formula_use *use);
 /* Fills `use` with the reads and results of all formulas of a pass, as those of
- * the first, for kernels that compute all formulas in one class. */
+ * the first, for kernels that compute all formulas in one class, which is not
+ * u64. */
 bool formula_use_all(const kernel_pass *pass, formula_use *use);
 /* The least class in which its calls compute, by `compute` of its operands; 0:
  * none. */
 int formula_least_class(const kernel_pass *pass, const formula_use *use);
 
-/* The four computing types, in the order of the code, ended by 0. */
+/* The class with the code for a class of a formula: i64 serves for u64 if all
+ * operations have the same bits in both. And the set of the classes that have
+ * code of their own. */
+int formula_code_class(const formula_use *use, int class_bit);
+int formula_own_classes(const formula_use *use);
+
+/* The computing types, in the order of the code, ended by 0. */
 extern const int formula_classes[];
 const char *class_type(int class_bit);  /* "float" */
 const char *class_dtype(int class_bit); /* "TN_F32" */

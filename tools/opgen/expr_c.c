@@ -19,7 +19,8 @@ enum { ATOM, PRIMARY, UNARY, PRODUCT, SUM, COMPARISON, CHOICE };
 enum {
   VALUE, /* the type of the class */
   TRUTH, /* int, 1 or 0: a comparison */
-  WRAP   /* the unsigned type of an integer class, whose arithmetic wraps */
+  WRAP   /* the unsigned type of an integer class, whose arithmetic wraps; that
+            of u64 is VALUE as well */
 };
 
 /* A part of the formula as C. */
@@ -90,6 +91,10 @@ static piece cast_piece(writer *w, piece part, int type) {
 /* Converts for functions and comparisons: an int is already an i32. */
 static piece as_value(writer *w, piece part) {
   if (part.type == VALUE) return part;
+  if (part.type == WRAP && w->class_bit == TNM_CLASS_U64) {
+    part.type = VALUE;
+    return part;
+  }
   if (part.type == TRUTH && w->class_bit == TNM_CLASS_I32) {
     part.type = VALUE;
     return part;
@@ -108,6 +113,10 @@ static piece as_term(writer *w, piece part) {
   if (part.type == WRAP) return part;
   if (strspn(part.text, "0123456789") == strlen(part.text))
     return PIECE(w, ATOM, WRAP, "%s%s", part.text, wrap_suffix(w));
+  if (part.type == VALUE && w->class_bit == TNM_CLASS_U64) {
+    part.type = WRAP;
+    return part;
+  }
   return cast_piece(w, part, WRAP);
 }
 
@@ -122,7 +131,7 @@ static const char *literal_suffix(const writer *w) {
 static piece whole_number(writer *w, const tnm_expr *number) {
   uint64_t wide = 0;
   (void)tnm_number_read_whole(number, &wide);
-  if (w->class_bit == TNM_CLASS_I64)
+  if (w->class_bit != TNM_CLASS_I32)
     return wide <= INT64_MAX
                ? PIECE(w, ATOM, VALUE, "%" PRIu64, wide)
                : PIECE(w, ATOM, WRAP, "%" PRIu64 "%s", wide, wrap_suffix(w));
@@ -204,7 +213,8 @@ static piece call_math(writer *w, const char *name, piece *parts, uint32_t n) {
 static piece write_negative(writer *w, const tnm_expr *expr) {
   if (is_integer(w)) {
     const piece part = write_expr(w, expr->args[0]);
-    if (part.type == VALUE && expr->args[0]->kind == TNM_NUMBER)
+    if (part.type == VALUE && expr->args[0]->kind == TNM_NUMBER &&
+        w->class_bit != TNM_CLASS_U64)
       return PIECE(w, UNARY, VALUE, "-%s", part.text);
     piece parts[2] = {PIECE(w, ATOM, WRAP, "0%s", wrap_suffix(w)),
                       as_term(w, part)};
@@ -293,8 +303,27 @@ static bool is_constant(const tnm_expr *expr) {
   return true;
 }
 
-/* Writes a comparison. Compilers warn of a constant result, such as that of x
- * == x or (x < y) == 2. A variable for one side avoids that. */
+/* Whether a comparison of numbers without sign has a constant result: x < 0. */
+static bool is_below_0(const tnm_expr *expr) {
+  const tnm_expr *least = expr->args[strchr("<g", expr->op) != NULL];
+  return strchr("<>lg", expr->op) != NULL && least->kind == TNM_NUMBER &&
+         least->number == 0;
+}
+
+/* Writes such a comparison by means of the greater one of x and 0: compilers
+ * warn of the comparison itself. */
+static piece write_below_0(writer *w, const tnm_expr *expr) {
+  const tnm_expr *other = expr->args[strchr("<g", expr->op) == NULL];
+  const bool is_below = strchr("<>", expr->op) != NULL;
+  piece x = render_value(w, other);
+  if (x.level != ATOM) hoist_piece(w, &x);
+  piece parts[2] = {x, PIECE(w, ATOM, VALUE, "0")};
+  piece sides[2] = {call_math(w, "max", parts, 2), x};
+  return write_infix(w, is_below ? "!=" : "==", COMPARISON, sides);
+}
+
+/* Compilers warn of a comparison with a constant result, such as that of x == x
+ * or (x < y) == 2. A variable for one side avoids that. */
 static void avoid_constant(writer *w, const tnm_expr *expr, piece parts[2]) {
   for (int i = 0; i < 2; ++i)
     if (parts[i].type == TRUTH && is_constant(expr->args[1 - i]))
@@ -307,6 +336,8 @@ static piece write_comparison(writer *w, const tnm_expr *expr) {
   static const char letters[] = "lgen";
   const char *found = strchr(letters, expr->op);
   const char plain[2] = {expr->op, '\0'};
+  if (w->class_bit == TNM_CLASS_U64 && is_below_0(expr))
+    return write_below_0(w, expr);
   piece parts[2] = {write_expr(w, expr->args[0]), write_expr(w, expr->args[1])};
   if (is_integer(w)) avoid_constant(w, expr, parts);
   for (int i = 0; i < 2; ++i) parts[i] = as_value(w, parts[i]);

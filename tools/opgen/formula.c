@@ -10,13 +10,14 @@
 #include "emit_kernel.h"
 
 const int formula_classes[] = {TNM_CLASS_F32, TNM_CLASS_F64, TNM_CLASS_I32,
-                               TNM_CLASS_I64, 0};
+                               TNM_CLASS_I64, TNM_CLASS_U64, 0};
 
 /* Their names in C and in op.h, in the same order. */
 static const char *const class_names[][2] = {{"float", "TN_F32"},
                                              {"double", "TN_F64"},
                                              {"int32_t", "TN_I32"},
-                                             {"int64_t", "TN_I64"}};
+                                             {"int64_t", "TN_I64"},
+                                             {"uint64_t", "TN_U64"}};
 
 static size_t class_at(int class_bit) {
   size_t i = 0;
@@ -210,8 +211,8 @@ static int classes_of(const kernel_pass *pass, const tn_arg *arg) {
 /* Joins every class of one set with every class of another. */
 static int join_sets(int a, int b) {
   int joined = 0;
-  for (int i = TNM_CLASS_F32; i <= TNM_CLASS_I64; i <<= 1)
-    for (int k = TNM_CLASS_F32; k <= TNM_CLASS_I64; k <<= 1)
+  for (int i = TNM_CLASS_F32; i <= TNM_CLASS_U64; i <<= 1)
+    for (int k = TNM_CLASS_F32; k <= TNM_CLASS_U64; k <<= 1)
       if (a & i && b & k) joined |= tnm_class_join(i, k);
   return joined;
 }
@@ -267,11 +268,14 @@ static bool is_whole(const tnm_expr *expr) {
   return expr->kind == TNM_NUMBER && expr->number == floor(expr->number);
 }
 
-/* The classes that contain a number or, after a minus, its negative. */
+/* The classes that contain a number or, after a minus, its negative. In u64
+ * that wraps: manifests have no such number, but a constant part of a formula
+ * may have this value. */
 static int classes_of_number(const tnm_expr *number, bool negative) {
   int classes = TNM_CLASS_FLOATS;
   for (int i = TNM_CLASS_I32; i <= TNM_CLASS_I64; i <<= 1)
     if (tnm_class_has(i, number, negative)) classes |= i;
+  if (tnm_class_has(TNM_CLASS_U64, number, false)) classes |= TNM_CLASS_U64;
   return classes;
 }
 
@@ -337,7 +341,7 @@ bool formula_use_all(const kernel_pass *pass, formula_use *use) {
     collect_all(pass->formulas[i].expr, use);
     classes &= classes_of_formula(pass->formulas[i].expr);
   }
-  use->classes = classes & classes_of_types(pass, use);
+  use->classes = classes & classes_of_types(pass, use) & ~TNM_CLASS_U64;
   return true;
 }
 
@@ -370,6 +374,33 @@ void for_each_pass(c_file *c, const tnm_plugin *plugin, const tnm_operator *op,
     if (passes[i].n > 0) add(&passes[i]);
   c->listener = listener;
   tn__arena_deinit(&arena);
+}
+
+/* Tests whether an expression has the same bits in u64 as in i64. */
+static bool is_signless(const tnm_expr *expr) {
+  static const char functions[] =
+      " pow select bit_and bit_or bit_xor bit_not shift_left ";
+  if (expr->kind == TNM_BINARY && strchr("+-*^en", expr->op) == NULL)
+    return false;
+  if (expr->kind == TNM_CALL &&
+      strstr(functions, tnm_function_at(expr->index)->name) == NULL)
+    return false;
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    if (!is_signless(expr->args[i])) return false;
+  return true;
+}
+
+int formula_code_class(const formula_use *use, int class_bit) {
+  const bool serves = class_bit == TNM_CLASS_U64 && use->n_params == 0 &&
+                      (use->classes & TNM_CLASS_I64) != 0 &&
+                      is_signless(use->formula->expr);
+  return serves ? TNM_CLASS_I64 : class_bit;
+}
+
+int formula_own_classes(const formula_use *use) {
+  return formula_code_class(use, TNM_CLASS_U64) == TNM_CLASS_U64
+             ? use->classes
+             : use->classes & ~TNM_CLASS_U64;
 }
 
 /* ---------------------------------------------------------------- functions */
@@ -409,7 +440,7 @@ static const char *field_type(const tn_field *field) {
  * such integers, so that comparisons would be wrong. */
 static const char *param_value(const kernel_pass *pass, const tn_field *field,
                                int class_bit) {
-  const bool is_integer = class_bit & (TNM_CLASS_I32 | TNM_CLASS_I64);
+  const bool is_integer = (class_bit & TNM_CLASS_INTEGERS) != 0;
   const char *type = class_type(class_bit);
   if (strcmp(field_type(field), type) == 0)
     return pass_format(pass, "p->%s", field->name);
@@ -418,6 +449,8 @@ static const char *param_value(const kernel_pass *pass, const tn_field *field,
                        field->name);
   if (field->type == TN_FIELD_INT && class_bit == TNM_CLASS_I32)
     return pass_format(pass, "tn_math_to_i32((double)p->%s)", field->name);
+  if (field->type == TN_FIELD_INT && class_bit == TNM_CLASS_U64)
+    return pass_format(pass, "tn_math_i64_to_u64(p->%s)", field->name);
   return pass_format(pass, "(%s)p->%s", type, field->name);
 }
 
@@ -497,7 +530,7 @@ static void add_functions(const kernel_pass *pass) {
     if (!formula_use_init(pass, &pass->formulas[i], &use)) return;
     formula_comment(pass, &use, "");
     for (const int *bit = formula_classes; *bit != 0; ++bit)
-      if (use.classes & *bit) formula_function(pass, &use, *bit);
+      if (formula_own_classes(&use) & *bit) formula_function(pass, &use, *bit);
   }
 }
 

@@ -17,6 +17,7 @@ static const char loop_head[] = "for (int64_t i = 0, n = block->n; i < n; ++i)";
 
 static const char *body_name(const kernel_pass *pass, const formula_use *use,
                              int class_bit) {
+  class_bit = formula_code_class(use, class_bit);
   return pass_format(pass, "%s_loop",
                      formula_find_twin(pass, use, class_bit,
                                        formula_name(pass, use, class_bit)));
@@ -224,18 +225,19 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
 
 /* Adds the loops of every class that no earlier formula has. */
 static void add_bodies(const kernel_pass *pass, const formula_use *use) {
+  const int classes = formula_own_classes(use);
   int own = 0;
   const char *twin = "";
   for (const int *bit = formula_classes; *bit != 0; ++bit) {
-    if ((use->classes & *bit) == 0) continue;
+    if ((classes & *bit) == 0) continue;
     const char *name = formula_find_twin(pass, use, *bit, NULL);
     if (name == NULL)
       own |= *bit;
     else
       twin = name;
   }
-  formula_comment(
-      pass, use, own == use->classes ? "" : pass_format(pass, ": as %s", twin));
+  formula_comment(pass, use,
+                  own == classes ? "" : pass_format(pass, ": as %s", twin));
   for (const int *bit = formula_classes; *bit != 0; ++bit)
     if (own & *bit) add_body(pass, use, *bit);
 }

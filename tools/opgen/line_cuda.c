@@ -153,7 +153,7 @@ static void add_map(const line_plan *plan) {
   for (const int *bit = formula_classes; *bit != 0; ++bit)
     if (plan->classes & *bit)
       c_add(pass->c, "tn_cuda_lines_launch<%s>,\n", struct_name(pass, *bit));
-    else
+    else if (*bit != TNM_CLASS_U64) /* not among the types over lines */
       c_add(pass->c, "NULL,\n");
   c_add(pass->c, "},\n&%s_lines,\n};\n\n", pass_name(pass));
 }

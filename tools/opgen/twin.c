@@ -87,7 +87,7 @@ static const char *find_twin_in(const kernel_pass *pass, const formula_use *use,
     if (*end) return NULL;
     if (!is_twin(pass, use, earlier, &earlier->formulas[i])) continue;
     if (!formula_use_init(earlier, &earlier->formulas[i], &other)) return NULL;
-    if (other.classes & class_bit)
+    if (formula_own_classes(&other) & class_bit)
       return formula_name(earlier, &other, class_bit);
   }
   return NULL;

@@ -2,8 +2,9 @@
  * convert.h: elements of any type as the types that kernels compute in, and
  * back. Part of kernel.h, which includes it.
  *
- * A kernel computes in f32, f64, i32 or i64. Values that it reads are exact in
- * that type, except i64 in f64, which is rounded. Values that it writes are
+ * A kernel computes in f32, f64, i32, i64 or u64. Values that it reads are
+ * exact in that type, except i64 and u64 in f64, which are rounded, and
+ * negative numbers in u64, which wrap. Values that it writes are
  *
  *   f16, bf16, f32   rounded once, to nearest, ties to even
  *   an integer       from an integer: its lowest bits, so that it wraps; from a
@@ -11,7 +12,8 @@
  *                    if it is too large, 0 for NaN
  *   bool             0 for zeros, otherwise 1
  *
- * No kernel computes with u64: neither i64 nor f64 can hold it.
+ * An element-wise kernel that reads u64 and writes a float narrower than f64
+ * rounds once (TN_KERNEL_ODD_U64).
  */
 /* Before the guard: kernel.h needs all of this file after its own lines. */
 #include "tenon/kernel/kernel.h"
@@ -62,6 +64,9 @@ static inline tn_kernel_step *tn_kernel_raise(const tn_kernel_mode *mode,
     return TN_KERNEL_STEP_AT(i32_to_f32, mode->level);
   if (mode->compute == TN_I64)
     return TN_KERNEL_STEP_AT(i32_to_i64, mode->level);
+  if (from == TN_U64) return TN_KERNEL_STEP_AT(u64_to_f64, mode->level);
+  if (from == TN_KERNEL_ODD_U64)
+    return TN_KERNEL_STEP_AT(u64_to_odd, mode->level);
   if (from == TN_I32) return TN_KERNEL_STEP_AT(i32_to_f64, mode->level);
   if (from == TN_F32) return TN_KERNEL_STEP_AT(f32_to_f64, mode->level);
   return TN_KERNEL_STEP_AT(i64_to_f64, mode->level);
@@ -77,20 +82,22 @@ TN_KERNEL_COMMON void tn_kernel_load_dense(void *to, const tn_kernel_mode *mode,
                                            const void *from, tn_dtype dtype,
                                            int64_t n) {
   int64_t stage[TN_KERNEL_STAGE];
+  const tn_kernel_mode as = {tn_kernel_signed(mode->compute), mode->level};
+  if (as.compute == TN_I64) dtype = tn_kernel_signed(dtype);
   const tn_dtype own = tn_kernel_compute(dtype);
-  if (dtype == mode->compute) {
+  if (dtype == as.compute) {
     memcpy(to, from, (size_t)(n * tn_dtype_bytes(dtype)));
-  } else if (own == mode->compute) {
-    tn_kernel_widen(dtype, mode->level)(to, from, n);
-  } else if (own == dtype) {
-    tn_kernel_raise(mode, own)(to, from, n);
+  } else if (own == as.compute) {
+    tn_kernel_widen(dtype, as.level)(to, from, n);
+  } else if (own == dtype || dtype == TN_KERNEL_ODD_U64) {
+    tn_kernel_raise(&as, dtype)(to, from, n);
   } else {
     for (int64_t i = 0; i < n; i += TN_KERNEL_STAGE) {
       const int64_t some = n - i < TN_KERNEL_STAGE ? n - i : TN_KERNEL_STAGE;
       const char *at = (const char *)from + i * tn_dtype_bytes(dtype);
-      char *end = (char *)to + i * tn_dtype_bytes(mode->compute);
-      tn_kernel_widen(dtype, mode->level)(stage, at, some);
-      tn_kernel_raise(mode, own)(end, stage, some);
+      char *end = (char *)to + i * tn_dtype_bytes(as.compute);
+      tn_kernel_widen(dtype, as.level)(stage, at, some);
+      tn_kernel_raise(&as, own)(end, stage, some);
     }
   }
 }
@@ -112,6 +119,7 @@ static inline void tn_kernel_narrow_i32(void *to, tn_dtype dtype,
     memcpy(to, from, (size_t)n * sizeof(int32_t));
 }
 
+/* Values of u64 have the same bits. */
 static inline void tn_kernel_narrow_i64(void *to, tn_dtype dtype,
                                         const void *from, uint32_t level,
                                         int64_t n) {
@@ -156,6 +164,8 @@ static inline void tn_kernel_narrow_f64(void *to, tn_dtype dtype,
     TN_KERNEL_STEP_AT(f64_to_f32, level)(to, from, n);
   } else if (dtype == TN_BOOL) {
     TN_KERNEL_STEP_AT(f64_to_bool, level)(to, from, n);
+  } else if (dtype == TN_U64) {
+    tn_kernel_f64_to_u64((uint64_t *)to, (const double *)from, n);
   } else if (dtype == TN_F16 || dtype == TN_BF16) {
     TN_KERNEL_STEP_AT(f64_to_line, level)(stage.f32, from, n);
     tn_kernel_narrow_f32(to, dtype, stage.f32, level, n);

@@ -33,8 +33,8 @@ static inline uint32_t tn_kernel_level(const tn_frame *call) {
 /* -------------------------------------------------------- types to compute in
  */
 
-/* The type in which a single operand would compute: TN_F32, TN_F64, TN_I32 or
- * TN_I64; TN_DTYPE_UNKNOWN for u64 and invalid types. [any] */
+/* The type in which a single operand would compute: TN_F32, TN_F64, TN_I32,
+ * TN_I64 or TN_U64; TN_DTYPE_UNKNOWN for invalid types. [any] */
 static inline tn_dtype tn_kernel_compute(tn_dtype dtype) {
   switch (dtype) {
     case TN_F16:
@@ -53,6 +53,8 @@ static inline tn_dtype tn_kernel_compute(tn_dtype dtype) {
     case TN_U32:
     case TN_I64:
       return TN_I64;
+    case TN_U64:
+      return TN_U64;
     default:
       return TN_DTYPE_UNKNOWN;
   }
@@ -63,9 +65,20 @@ static inline tn_dtype tn_kernel_compute_join(tn_dtype a, tn_dtype b) {
   if (a == b) return a;
   if (a == TN_F64 || b == TN_F64) return TN_F64;
   if (a == TN_F32 || b == TN_F32)
-    return a == TN_I64 || b == TN_I64 ? TN_F64 : TN_F32;
-  return TN_I64;
+    return a == TN_I32 || b == TN_I32 ? TN_F32 : TN_F64;
+  return a == TN_U64 || b == TN_U64 ? TN_U64 : TN_I64;
 }
+
+/* The type with a sign whose arithmetic has the same bits as u64; other types
+ * are their own. [any] */
+static inline tn_dtype tn_kernel_signed(tn_dtype dtype) {
+  return dtype == TN_U64 ? TN_I64 : dtype;
+}
+
+/* The type of an operand of u64 in calls that compute in f64 and write a
+ * narrower float: the operand is rounded to odd, so that results which are
+ * rounded again are as near as if they were rounded once. */
+#define TN_KERNEL_ODD_U64 TN_DTYPE_MAKE(0xff, 64)
 
 /* As tn_kernel_compute(), joined with such a type if it is not
  * TN_DTYPE_UNKNOWN. [any] */
@@ -80,6 +93,7 @@ static inline tn_dtype tn_kernel_compute_at_least(tn_dtype dtype,
 static inline const char *tn_kernel_compute_name(tn_dtype compute) {
   if (compute == TN_F32) return "f32";
   if (compute == TN_F64) return "f64";
+  if (compute == TN_U64) return "u64";
   return compute == TN_I32 ? "i32" : "i64";
 }
 
@@ -135,6 +149,25 @@ TN_KERNEL_STEP(i32_to_f32, float, int32_t, x)
 TN_KERNEL_STEP(i32_to_f64, double, int32_t, x)
 TN_KERNEL_STEP(i64_to_f64, double, int64_t, x)
 TN_KERNEL_STEP(f32_to_f64, double, float, x)
+
+/* The nearest double: both halves are exact, and their sum is rounded once.
+ * Processors before AVX-512 convert only numbers with a sign. */
+static inline double tn_kernel_u64_to_f64_near(uint64_t x) {
+  const double high =
+      tn_kernel_f64_from_bits(x >> 32 | 0x4530000000000000u); /* 2^84 + */
+  const double low = tn_kernel_f64_from_bits((x & 0xffffffffu) |
+                                             0x4330000000000000u); /* 2^52 + */
+  return (high - (0x1p84 + 0x1p52)) + low;
+}
+
+/* x, or, if a double does not represent it, the adjacent double with a lowest
+ * bit of 1. Bits below 2^11 are not significant for narrower floats. */
+static inline double tn_kernel_u64_to_f64_odd(uint64_t x) {
+  const uint64_t odd = (x | ((x & 0x7ff) + 0x7ff)) & ~(uint64_t)0x7ff;
+  return tn_kernel_u64_to_f64_near(x >> 53 != 0 ? odd : x);
+}
+TN_KERNEL_STEP(u64_to_f64, double, uint64_t, tn_kernel_u64_to_f64_near(x))
+TN_KERNEL_STEP(u64_to_odd, double, uint64_t, tn_kernel_u64_to_f64_odd(x))
 
 TN_KERNEL_STEP(i32_to_8, uint8_t, int32_t, x)
 TN_KERNEL_STEP(i32_to_16, uint16_t, int32_t, x)
@@ -333,7 +366,8 @@ typedef struct tn_kernel_bounds {
   int64_t most;
 } tn_kernel_bounds;
 
-/* Bounds of an integer type other than bool, for values of TN_F32 or TN_F64. */
+/* Bounds of an integer type other than bool and u64, for values of TN_F32 or
+ * TN_F64. */
 static inline tn_kernel_bounds tn_kernel_bounds_of(tn_dtype dtype,
                                                    tn_dtype compute) {
   const int is_signed = (dtype & 0xffu) == 0;
@@ -377,6 +411,12 @@ TN_KERNEL_ONCE void tn_kernel_f64_to_i64(int64_t *__restrict to,
     const double inside = tn_math_select_f64(raised < below, raised, below);
     to[i] = x >= high ? most : (int64_t)inside;
   }
+}
+
+TN_KERNEL_ONCE void tn_kernel_f64_to_u64(uint64_t *__restrict to,
+                                         const double *__restrict from,
+                                         int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = tn_math_to_u64(from[i]);
 }
 
 #ifdef __cplusplus

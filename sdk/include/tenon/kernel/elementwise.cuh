@@ -126,6 +126,24 @@ __global__ void __launch_bounds__(256)
   }
 }
 
+/* Element i of an operand. Loops over doubles read u64 rounded to odd as well
+ * (TN_KERNEL_ODD_U64). */
+template <class C>
+__device__ __forceinline__ void tn_cuda_fetch(C *to, void *array,
+                                              tn_dtype dtype, int64_t i) {
+  tn_cuda_reader<C> reader = {to};
+  tn_cuda_visit(array, dtype, i, reader);
+}
+
+__device__ __forceinline__ void tn_cuda_fetch(double *to, void *array,
+                                              tn_dtype dtype, int64_t i) {
+  tn_cuda_reader<double> reader = {to};
+  if (dtype != TN_KERNEL_ODD_U64) return tn_cuda_visit(array, dtype, i, reader);
+  const uint64_t x = ((const uint64_t *)array)[i];
+  const uint64_t odd = (x | ((x & 0x7ff) + 0x7ff)) & ~(uint64_t)0x7ff;
+  *to = (double)(x >> 53 != 0 ? odd : x);
+}
+
 /* Index is the type that counts elements: divisions of 32 bits are faster. */
 template <class Loop, class Index>
 __global__ void __launch_bounds__(256)
@@ -146,10 +164,8 @@ __global__ void __launch_bounds__(256)
       for (int k = 0; k <= Loop::n_in; ++k) at[k] += place * view.stride[k][d];
     }
 #pragma unroll
-    for (int j = 0; j < Loop::n_in; ++j) {
-      tn_cuda_reader<C> reader = {&x[j]};
-      tn_cuda_visit(view.data[1 + j], view.dtype[1 + j], at[1 + j], reader);
-    }
+    for (int j = 0; j < Loop::n_in; ++j)
+      tn_cuda_fetch(&x[j], view.data[1 + j], view.dtype[1 + j], at[1 + j]);
     tn_cuda_writer<C> writer = {loop(x), view.add};
     tn_cuda_visit(view.data[0], view.dtype[0], at[0], writer);
   }
@@ -247,8 +263,8 @@ static int32_t tn_cuda_run(const tn_frame *call, const tn_kernel_task *task) {
 
 /* One output of an element-wise operator; NULL: not computed in that type. */
 struct tn_cuda_map {
-  int32_t (*run[4])(const tn_frame *call, const tn_kernel_task *task);
-  /* f32, f64, i32, i64 */
+  int32_t (*run[5])(const tn_frame *call, const tn_kernel_task *task);
+  /* f32, f64, i32, i64, u64 */
   uint32_t out; /* index in call->out */
   uint32_t n_in;
   uint32_t in[TN_KERNEL_MAX_IN];     /* indices in call->in */
@@ -257,7 +273,7 @@ struct tn_cuda_map {
 
 static inline int32_t tn_cuda_map_one(const tn_frame *call,
                                       const tn_cuda_map *map) {
-  static const tn_dtype types[] = {TN_F32, TN_F64, TN_I32, TN_I64};
+  static const tn_dtype types[] = {TN_F32, TN_F64, TN_I32, TN_I64, TN_U64};
   tn_kernel_task task;
   tn_kernel_map operands = {};
   operands.out = map->out;
@@ -265,15 +281,17 @@ static inline int32_t tn_cuda_map_one(const tn_frame *call,
   tn_kernel_task_init(&task, call, &operands);
   if (task.mode.compute == TN_DTYPE_UNKNOWN)
     return TN_FAIL(call, TN_DTYPE,
-                   "output %u is u64, in which nothing is computed", map->out);
+                   "output %u has a type in which nothing is computed: 0x%x",
+                   map->out, (unsigned)task.dtype[0]);
   tn_kernel_walk_init(&task.walk, &call->out[map->out]);
   if (task.walk.size == 0) return TN_OK;
   for (uint32_t i = 0; i < map->n_in; ++i) {
     const int32_t code = tn_kernel_task_add(&task, call, map->in[i]);
     if (code != TN_OK) return code;
   }
+  tn_kernel_task_round(&task);
   tn_kernel_walk_begin(&task.walk);
-  for (int c = 0; c < 4; ++c)
+  for (int c = 0; c < 5; ++c)
     if (types[c] == task.mode.compute && map->run[c] != NULL)
       return map->run[c](call, &task);
   return TN_FAIL(call, TN_DTYPE, "this kernel does not compute in %s",

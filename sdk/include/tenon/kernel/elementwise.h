@@ -25,8 +25,8 @@
  * is a kernel for all calls that compute in f32 (f16, bf16, f32, and small
  * integers beside them), any strides, broadcast inputs and all requests, at the
  * level of x86 that the host allows. Bodies of other types are in .f64, .i32,
- * .i64; body_forms.h makes those of .f16 and .bf16. opgen writes the `prepare`
- * for its own kernels; a manifest has no key for another.
+ * .i64 and .u64; body_forms.h makes those of .f16 and .bf16. opgen writes the
+ * `prepare` for its own kernels; a manifest has no key for another.
  */
 #ifndef TENON_KERNEL_ELEMENTWISE_H_
 #define TENON_KERNEL_ELEMENTWISE_H_
@@ -100,6 +100,7 @@ typedef struct tn_kernel_map {
   /* Joined to the types of all operands: no call computes in less. Or
    * TN_DTYPE_UNKNOWN. */
   tn_dtype least;
+  tn_kernel_bodies u64;
 } tn_kernel_map;
 
 /* The bodies that compute in a type. [any] */
@@ -109,6 +110,7 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
   if (compute == TN_F64) return &map->f64;
   if (compute == TN_F16) return &map->f16;
   if (compute == TN_BF16) return &map->bf16;
+  if (compute == TN_U64) return &map->u64;
   return compute == TN_I32 ? &map->i32 : &map->i64;
 }
 
@@ -377,6 +379,7 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_mixed(const tn_frame *call,
     tn_kernel_task_join(&task, i + 1, in->dtype);
     tn_kernel_walk_flat_add(&task.walk, in);
   }
+  tn_kernel_task_round(&task);
   task.body = tn_kernel_body_at(tn_kernel_map_bodies(map, task.mode.compute),
                                 task.mode.level);
   return tn_kernel_task_run(call, &task);
@@ -389,13 +392,15 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_strided(const tn_frame *call,
   tn_kernel_task_init(&task, call, map);
   if (task.mode.compute == TN_DTYPE_UNKNOWN)
     return TN_FAIL(call, TN_DTYPE,
-                   "output %u is u64, in which nothing is computed", map->out);
+                   "output %u has a type in which nothing is computed: 0x%x",
+                   map->out, (unsigned)task.dtype[0]);
   tn_kernel_walk_init(&task.walk, out);
   if (task.walk.size == 0) return TN_OK;
   for (uint32_t i = 0; i < map->n_in; ++i) {
     const int32_t code = tn_kernel_task_add(&task, call, map->in[i]);
     if (code != TN_OK) return code;
   }
+  tn_kernel_task_round(&task);
   task.body = tn_kernel_body_at(tn_kernel_map_bodies(map, task.mode.compute),
                                 task.mode.level);
   if (!task.body)
@@ -445,6 +450,7 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_prepare(const tn_frame *call,
       {{0, TN_F64}, {1, TN_F64}, {2, TN_F64}},
       {{0, TN_I32}, {1, TN_I32}, {2, TN_I32}},
       {{0, TN_I64}, {1, TN_I64}, {2, TN_I64}},
+      {{0, TN_U64}, {1, TN_U64}, {2, TN_U64}},
       {{0, TN_F16}, {1, TN_F16}, {2, TN_F16}},
       {{0, TN_BF16}, {1, TN_BF16}, {2, TN_BF16}}};
   tn_dtype compute;

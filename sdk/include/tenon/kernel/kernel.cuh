@@ -87,7 +87,7 @@ __device__ __forceinline__ T tn_cuda_whole(C x) {
   const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)0);
   const C high = (C)((uint64_t)1 << (bits - 1)) * 2;
   const C low = (T)-1 < (T)0 ? -high : (C)0;
-  const T most = (T)(((uint64_t)1 << bits) - 1);
+  const T most = (T)(((uint64_t)1 << (bits - 1)) * 2 - 1);
   if (x != x) return 0;
   if (x >= high) return most;
   return x > low ? (T)x : (T)low;
@@ -116,6 +116,7 @@ TN_CUDA_WHOLE(uint16_t)
 TN_CUDA_WHOLE(int32_t)
 TN_CUDA_WHOLE(uint32_t)
 TN_CUDA_WHOLE(int64_t)
+TN_CUDA_WHOLE(uint64_t)
 #undef TN_CUDA_WHOLE
 
 template <class C>
@@ -224,6 +225,8 @@ __device__ __forceinline__ void tn_cuda_visit(void *array, tn_dtype dtype,
       return visit((int32_t *)array + i);
     case TN_U32:
       return visit((uint32_t *)array + i);
+    case TN_U64:
+      return visit((uint64_t *)array + i);
     default:
       return visit((int64_t *)array + i);
   }

@@ -417,8 +417,10 @@ static inline int32_t tn_lines_begin(tn_lines_work *w, const tn_frame *call,
   w->mode.level = tn_kernel_level(call);
   if (w->mode.compute == TN_DTYPE_UNKNOWN)
     return TN_FAIL(call, TN_DTYPE,
-                   "an operand is u64, in which nothing is "
-                   "computed");
+                   "an operand has a type in which nothing is computed");
+  if (w->mode.compute == TN_U64)
+    return TN_FAIL(call, TN_DTYPE,
+                   "formulas with reductions do not compute in u64");
   w->bytes = tn_dtype_bytes(w->mode.compute);
   for (uint32_t o = 0; o < call->n_out; ++o)
     if (call->req[o] != TN_REQ_NULL) w->requested |= 1u << o;

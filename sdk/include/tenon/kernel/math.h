@@ -14,14 +14,14 @@
  *   gelu (x), min max pow mod floor_div trunc_div trunc_mod hypot (a, b),
  *   clip (x, low, high), select (condition, a, b)
  *
- * tn_math_NAME_i32 and _i64, modulo 2^32 and 2^64:
+ * tn_math_NAME_i32, _i64 and _u64, modulo 2^32 and 2^64:
  *
  *   abs sign bit_not (x), min max mod div floor_div trunc_div trunc_mod pow
  *   bit_and bit_or bit_xor shift_left shift_right (a, b), clip, select
  *
- * tn_math_to_i32 and _to_i64 take a double and return the nearest integer of
- * the type towards 0, and 0 for NaN: so formulas over integers read parameters
- * that are floats.
+ * tn_math_to_i32, _to_i64 and _to_u64 take a double and return the nearest
+ * integer of the type towards 0, and 0 for NaN: so formulas over integers read
+ * parameters that are floats. tn_math_i64_to_u64 is 0 for negative numbers.
  *
  * rsqrt is 1/sqrt(x), gamma that function and not its logarithm, digamma the
  * derivative of lgamma, trigamma that of digamma; sigmoid is 1/(1 + exp(-x)),

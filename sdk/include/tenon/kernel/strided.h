@@ -66,7 +66,7 @@ static inline int tn_kernel_is_whole(const tn_kernel_task *task,
   if (dtype == TN_BOOL) return 1;
   const tn_dtype own = tn_kernel_compute(dtype);
   const tn_dtype compute = task->mode.compute;
-  return (own == TN_I32 || own == TN_I64) &&
+  return (own == TN_I32 || tn_kernel_signed(own) == TN_I64) &&
          (compute == TN_F32 || compute == TN_F64);
 }
 
@@ -525,7 +525,8 @@ static inline int32_t tn_kernel_task_add(tn_kernel_task *task,
     return TN_FAIL(call, TN_INVALID, "input %u is not given", index);
   if (tn_kernel_compute(tensor->dtype) == TN_DTYPE_UNKNOWN)
     return TN_FAIL(call, TN_DTYPE,
-                   "input %u is u64, in which nothing is computed", index);
+                   "input %u has a type in which nothing is computed: 0x%x",
+                   index, (unsigned)tensor->dtype);
   tn_kernel_task_join(task, task->walk.n_operands, tensor->dtype);
   if (!tn_kernel_walk_add(&task->walk, tensor))
     return TN_FAIL(call, TN_SHAPE,
@@ -535,6 +536,15 @@ static inline int32_t tn_kernel_task_add(tn_kernel_task *task,
   if (!tensor->data)
     return TN_FAIL(call, TN_INVALID, "input %u has no data", index);
   return TN_OK;
+}
+
+/* After all operands: makes u64 round to odd for results that f64 does not
+ * hold in the end. */
+static inline void tn_kernel_task_round(tn_kernel_task *task) {
+  const tn_dtype out = tn_kernel_compute(task->dtype[0]);
+  if (task->mode.compute != TN_F64 || out != TN_F32) return;
+  for (uint32_t k = 1; k < task->walk.n_operands; ++k)
+    if (task->dtype[k] == TN_U64) task->dtype[k] = TN_KERNEL_ODD_U64;
 }
 
 /* After the begin of the walk: selects a body for a repeated operand, if it

@@ -115,6 +115,10 @@ TN_MATH_FN int64_t tn_math_select_i64(int condition, int64_t a, int64_t b) {
   return condition ? a : b;
 }
 
+TN_MATH_FN uint64_t tn_math_select_u64(int condition, uint64_t a, uint64_t b) {
+  return condition ? a : b;
+}
+
 /* ---------------------------------------------------------- signs and order */
 
 /* The magnitude; of an integer modulo 2^32 or 2^64, so that the smallest one
@@ -135,6 +139,10 @@ TN_MATH_FN int64_t tn_math_abs_i64(int64_t x) {
   return (int64_t)(x < 0 ? (uint64_t)0 - (uint64_t)x : (uint64_t)x);
 }
 
+TN_MATH_FN uint64_t tn_math_abs_u64(uint64_t x) {
+  return x;
+}
+
 /* 1, -1, or 0 for zeros and NaN. */
 TN_MATH_FN float tn_math_sign_f32(float x) {
   return (float)(x > 0) - (float)(x < 0);
@@ -150,6 +158,10 @@ TN_MATH_FN int32_t tn_math_sign_i32(int32_t x) {
 
 TN_MATH_FN int64_t tn_math_sign_i64(int64_t x) {
   return (x > 0) - (x < 0);
+}
+
+TN_MATH_FN uint64_t tn_math_sign_u64(uint64_t x) {
+  return x != 0;
 }
 
 /* The smaller and the larger, the first of two that are equal; NaN if either
@@ -172,6 +184,10 @@ TN_MATH_FN int64_t tn_math_min_i64(int64_t a, int64_t b) {
   return b < a ? b : a;
 }
 
+TN_MATH_FN uint64_t tn_math_min_u64(uint64_t a, uint64_t b) {
+  return b < a ? b : a;
+}
+
 TN_MATH_FN float tn_math_max_f32(float a, float b) {
   const float most = tn_math_select_f32(b > a, b, a);
   return tn_math_select_f32(b != b, b, most);
@@ -187,6 +203,10 @@ TN_MATH_FN int32_t tn_math_max_i32(int32_t a, int32_t b) {
 }
 
 TN_MATH_FN int64_t tn_math_max_i64(int64_t a, int64_t b) {
+  return b > a ? b : a;
+}
+
+TN_MATH_FN uint64_t tn_math_max_u64(uint64_t a, uint64_t b) {
   return b > a ? b : a;
 }
 
@@ -208,6 +228,10 @@ TN_MATH_FN int32_t tn_math_clip_i32(int32_t x, int32_t low, int32_t high) {
 
 TN_MATH_FN int64_t tn_math_clip_i64(int64_t x, int64_t low, int64_t high) {
   return tn_math_min_i64(tn_math_max_i64(x, low), high);
+}
+
+TN_MATH_FN uint64_t tn_math_clip_u64(uint64_t x, uint64_t low, uint64_t high) {
+  return tn_math_min_u64(tn_math_max_u64(x, low), high);
 }
 
 /* ---------------------------------------------------------------- integers */
@@ -237,6 +261,23 @@ TN_MATH_FN int64_t tn_math_to_i64(double x) {
   const double inside = tn_math_masked_f64(above < 0x1p63, above, high);
   const int64_t rest = 1023 & -(int64_t)(x >= 0x1p63);
   return ((int64_t)inside | rest) & -(int64_t)(x == x);
+}
+
+/* Processors convert to numbers with a sign: 2^63 is subtracted before, from
+ * numbers that have it, and its bit is set afterwards. */
+TN_MATH_FN uint64_t tn_math_to_u64(double x) {
+  const double above = tn_math_masked_f64(x > 0, x, 0);
+  const double high = 0x1p64 - 2048;
+  const double inside = tn_math_masked_f64(above < 0x1p64, above, high);
+  const double upper = tn_math_masked_f64(inside >= 0x1p63, 0x1p63, 0);
+  const uint64_t half = (uint64_t)(inside >= 0x1p63) << 63;
+  const uint64_t rest = 2047 & ((uint64_t)0 - (uint64_t)(x >= 0x1p64));
+  return (uint64_t)(int64_t)(inside - upper) | half | rest;
+}
+
+/* The nearest number without sign. */
+TN_MATH_FN uint64_t tn_math_i64_to_u64(int64_t x) {
+  return x > 0 ? (uint64_t)x : 0;
 }
 
 /* ---------------------------------------------------------------- rounding */
@@ -429,6 +470,15 @@ TN_MATH_FN int64_t tn_math_mod_i64(int64_t a, int64_t b) {
   return (rest != 0 && (rest < 0) != (by < 0)) ? rest + by : rest;
 }
 
+TN_MATH_FN uint64_t tn_math_div_u64(uint64_t a, uint64_t b) {
+  const uint64_t quotient = a / (b == 0 ? 1 : b);
+  return b == 0 ? 0 : quotient;
+}
+
+TN_MATH_FN uint64_t tn_math_mod_u64(uint64_t a, uint64_t b) {
+  return a % (b == 0 ? 1 : b);
+}
+
 /* base^exponent modulo 2^32 and 2^64; 0 for a negative exponent. */
 TN_MATH_FN int32_t tn_math_pow_i32(int32_t base, int32_t exponent) {
   uint32_t power = exponent < 0 ? 0 : 1;
@@ -448,6 +498,15 @@ TN_MATH_FN int64_t tn_math_pow_i64(int64_t base, int64_t exponent) {
     square *= square;
   }
   return (int64_t)power;
+}
+
+TN_MATH_FN uint64_t tn_math_pow_u64(uint64_t base, uint64_t exponent) {
+  uint64_t power = 1;
+  for (uint64_t left = exponent; left > 0; left >>= 1) {
+    power *= (left & 1) ? base : 1u;
+    base *= base;
+  }
+  return power;
 }
 
 #endif /* TENON_KERNEL_MATH_BASIC_H_ */

@@ -36,6 +36,10 @@ TN_MATH_FN int64_t tn_math_trunc_mod_i64(int64_t a, int64_t b) {
   return a % ((b == 0 || b == -1) ? 1 : b);
 }
 
+TN_MATH_FN uint64_t tn_math_trunc_mod_u64(uint64_t a, uint64_t b) {
+  return tn_math_mod_u64(a, b);
+}
+
 /* a / b without its fraction. */
 TN_MATH_FN float tn_math_trunc_div_f32(float a, float b) {
   return tn_math_trunc_f32(a / b);
@@ -57,6 +61,10 @@ TN_MATH_FN int64_t tn_math_trunc_div_i64(int64_t a, int64_t b) {
   const int64_t quotient = a / by;
   if (b == -1) return (int64_t)((uint64_t)0 - (uint64_t)a);
   return b == 0 ? 0 : quotient;
+}
+
+TN_MATH_FN uint64_t tn_math_trunc_div_u64(uint64_t a, uint64_t b) {
+  return tn_math_div_u64(a, b);
 }
 
 /* ------------------------------------------------------------------ down */
@@ -94,6 +102,10 @@ TN_MATH_FN int64_t tn_math_floor_div_i64(int64_t a, int64_t b) {
   return tn_math_div_i64(a, b);
 }
 
+TN_MATH_FN uint64_t tn_math_floor_div_u64(uint64_t a, uint64_t b) {
+  return tn_math_div_u64(a, b);
+}
+
 /* ------------------------------------------------------------------ bits */
 
 TN_MATH_FN int32_t tn_math_bit_and_i32(int32_t a, int32_t b) {
@@ -101,6 +113,10 @@ TN_MATH_FN int32_t tn_math_bit_and_i32(int32_t a, int32_t b) {
 }
 
 TN_MATH_FN int64_t tn_math_bit_and_i64(int64_t a, int64_t b) {
+  return a & b;
+}
+
+TN_MATH_FN uint64_t tn_math_bit_and_u64(uint64_t a, uint64_t b) {
   return a & b;
 }
 
@@ -112,6 +128,10 @@ TN_MATH_FN int64_t tn_math_bit_or_i64(int64_t a, int64_t b) {
   return a | b;
 }
 
+TN_MATH_FN uint64_t tn_math_bit_or_u64(uint64_t a, uint64_t b) {
+  return a | b;
+}
+
 TN_MATH_FN int32_t tn_math_bit_xor_i32(int32_t a, int32_t b) {
   return a ^ b;
 }
@@ -120,11 +140,19 @@ TN_MATH_FN int64_t tn_math_bit_xor_i64(int64_t a, int64_t b) {
   return a ^ b;
 }
 
+TN_MATH_FN uint64_t tn_math_bit_xor_u64(uint64_t a, uint64_t b) {
+  return a ^ b;
+}
+
 TN_MATH_FN int32_t tn_math_bit_not_i32(int32_t a) {
   return ~a;
 }
 
 TN_MATH_FN int64_t tn_math_bit_not_i64(int64_t a) {
+  return ~a;
+}
+
+TN_MATH_FN uint64_t tn_math_bit_not_u64(uint64_t a) {
   return ~a;
 }
 
@@ -140,6 +168,10 @@ TN_MATH_FN int64_t tn_math_shift_left_i64(int64_t a, int64_t n) {
   return (int64_t)(far < 64 ? (uint64_t)a << (far & 63) : 0);
 }
 
+TN_MATH_FN uint64_t tn_math_shift_left_u64(uint64_t a, uint64_t n) {
+  return n < 64 ? a << (n & 63) : 0;
+}
+
 /* a / 2^n, rounded down. A distance as above gives -1 for negative numbers,
  * otherwise 0. */
 TN_MATH_FN int32_t tn_math_shift_right_i32(int32_t a, int32_t n) {
@@ -150,6 +182,10 @@ TN_MATH_FN int32_t tn_math_shift_right_i32(int32_t a, int32_t n) {
 TN_MATH_FN int64_t tn_math_shift_right_i64(int64_t a, int64_t n) {
   const uint64_t far = (uint64_t)n;
   return a >> (far < 63 ? far : 63);
+}
+
+TN_MATH_FN uint64_t tn_math_shift_right_u64(uint64_t a, uint64_t n) {
+  return n < 64 ? a >> (n & 63) : 0;
 }
 
 #endif /* TENON_KERNEL_MATH_DIVIDE_H_ */
