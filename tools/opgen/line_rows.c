@@ -226,7 +226,7 @@ static void add_element(const row_loop *loop, uint32_t step) {
 }
 
 /* "larger" or "smaller", for a step that keeps one element. */
-static const char *choice(const row_loop *loop, uint32_t step) {
+static const char *name_choice(const row_loop *loop, uint32_t step) {
   return loop->plan->steps[step].kind == LINE_MAX ? "larger" : "smaller";
 }
 
@@ -236,10 +236,11 @@ static void add_partial(const row_loop *loop, uint32_t step, const char *n) {
   const char *name = tnm_class_name(loop->class_bit);
   if (loop->wide)
     c_add(c, "tn_lines_wide_%s(&s%u, v%u, %s);\n",
-          is_chosen(loop, step) ? choice(loop, step) : "add", step, step, n);
+          is_chosen(loop, step) ? name_choice(loop, step) : "add", step, step,
+          n);
   else if (is_chosen(loop, step))
     c_add(c, "s%u[l] = tn_lines_%s_%s(v%u, s%u[l]);\n", step,
-          choice(loop, step), name, step, step);
+          name_choice(loop, step), name, step, step);
   else if (loop->class_bit & TNM_CLASS_FLOATS)
     c_add(c, "s%u[l] += v%u;\n", step, step);
   else
@@ -302,18 +303,21 @@ static void add_start(const row_loop *loop, uint32_t step) {
           "%s s%u[TN_LINES_LANES];\n"
           "tn_lines_start_%s(&rows->totals[%u][line], s%u);\n",
           type, step, tnm_class_name(loop->class_bit), place, step);
+  } else if (loop->class_bit & TNM_CLASS_FLOATS) {
+    c_add(c, "%s s%u[TN_LINES_LANES];\ntn_lines_clear_%s(s%u);\n", type, step,
+          tnm_class_name(loop->class_bit), step);
   } else {
-    c_add(c, "%s s%u[TN_LINES_LANES] = {0};\n",
-          loop->class_bit & TNM_CLASS_FLOATS ? type : "uint64_t", step);
+    c_add(c, "uint64_t s%u[TN_LINES_LANES] = {0};\n", step);
   }
 }
 
 /* Adds the partial results to the total of a line. */
 static void add_finish(const row_loop *loop, uint32_t step) {
   const line_plan *plan = loop->plan;
-  const char *verb = is_chosen(loop, step) ? pass_format(plan->pass, "keep_%s",
-                                                         choice(loop, step))
-                                           : "add_lanes";
+  const char *verb =
+      is_chosen(loop, step)
+          ? pass_format(plan->pass, "keep_%s", name_choice(loop, step))
+          : "add_lanes";
   if (loop->wide)
     c_add(plan->pass->c, "tn_lines_wide_%s(&rows->totals[%u][line], &s%u);\n",
           verb, plan->place[step], step);

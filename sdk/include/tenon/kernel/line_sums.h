@@ -42,10 +42,51 @@ TN_LINES_CHOOSE(tn_lines_smaller_f64, double, <, | (v != v))
 TN_LINES_CHOOSE(tn_lines_smaller_i32, int32_t, <, )
 TN_LINES_CHOOSE(tn_lines_smaller_i64, int64_t, <, )
 
-/* Adds partial sums to a total in f64, those that are far from each other
- * first. */
-#define TN_LINES_ADD_LANES(name, number)                                    \
-  TN_KERNEL_BODY void name(tn_lines_total *total, const number *lanes) {    \
+/* Zero, as a number that compilers do not know: otherwise they would clear an
+ * array by string instructions, or in pieces that are smaller than the loads
+ * after them. */
+TN_KERNEL_BODY float tn_lines_hide_zero(void) {
+  float zero = 0;
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(__CUDACC__)
+  __asm__("" : "+x"(zero));
+#endif
+  return zero;
+}
+
+TN_KERNEL_BODY void tn_lines_clear_f32(float *lanes) {
+  const float zero = tn_lines_hide_zero();
+  for (int l = 0; l < TN_LINES_LANES; ++l) lanes[l] = zero;
+}
+
+TN_KERNEL_BODY void tn_lines_clear_f64(double *lanes) {
+  const double zero = (double)tn_lines_hide_zero();
+  for (int l = 0; l < TN_LINES_LANES; ++l) lanes[l] = zero;
+}
+
+/* Adds partial sums to a total in f64: those that are far from each other
+ * first. Vectors of four keep compilers from adding one number at a time. */
+#if defined(__GNUC__)
+#define TN_LINES_ADD_LANES(type, number)                                     \
+  typedef number tn_lines_four_##type __attribute__((                        \
+      vector_size(4 * sizeof(number)), aligned(sizeof(number)), may_alias)); \
+  TN_KERNEL_BODY void tn_lines_add_lanes_##type(tn_lines_total *total,       \
+                                                const number *lanes) {       \
+    const tn_lines_four_##type *four =                                       \
+        (const tn_lines_four_##type *)(const void *)lanes;                   \
+    const tn_lines_wide_four part[2] = {                                     \
+        (TN_LINES_WIDEN(four[0]) + TN_LINES_WIDEN(four[4])) +                \
+            (TN_LINES_WIDEN(four[2]) + TN_LINES_WIDEN(four[6])),             \
+        (TN_LINES_WIDEN(four[1]) + TN_LINES_WIDEN(four[5])) +                \
+            (TN_LINES_WIDEN(four[3]) + TN_LINES_WIDEN(four[7]))};            \
+    const tn_lines_wide_four all = part[0] + part[1];                        \
+    total->real += (all[0] + all[2]) + (all[1] + all[3]);                    \
+  }
+typedef double tn_lines_wide_four __attribute__((vector_size(32)));
+#define TN_LINES_WIDEN(four) __builtin_convertvector(four, tn_lines_wide_four)
+#else
+#define TN_LINES_ADD_LANES(type, number)                                    \
+  TN_KERNEL_BODY void tn_lines_add_lanes_##type(tn_lines_total *total,      \
+                                                const number *lanes) {      \
     enum { HALF = TN_LINES_LANES / 2, QUARTER = HALF / 2 };                 \
     double part[QUARTER];                                                   \
     for (int l = 0; l < QUARTER; ++l)                                       \
@@ -55,8 +96,9 @@ TN_LINES_CHOOSE(tn_lines_smaller_i64, int64_t, <, )
     for (int l = 0; l < QUARTER / 2; ++l) part[l] += part[l + QUARTER / 2]; \
     total->real += (part[0] + part[2]) + (part[1] + part[3]);               \
   }
-TN_LINES_ADD_LANES(tn_lines_add_lanes_f32, float)
-TN_LINES_ADD_LANES(tn_lines_add_lanes_f64, double)
+#endif
+TN_LINES_ADD_LANES(f32, float)
+TN_LINES_ADD_LANES(f64, double)
 
 #define TN_LINES_ADD_WHOLE(name)                                           \
   TN_KERNEL_BODY void name(tn_lines_total *total, const uint64_t *lanes) { \
