@@ -109,6 +109,9 @@ def target_cases():
             "uint32_t use(const tn_plugin *plugin);\n"
             "uint32_t use(const tn_plugin *plugin) {\n"
             "  return plugin->n_dependencies + TN_ROLE_LOSS;\n}\n")
+    stored = ("#include <tenon/plugin/op.h>\n"
+              "uint64_t use(void);\n"
+              "uint64_t use(void) {\n  return TN_BIT_I4 & TN_BITS_PACKED;\n}\n")
     cases = []
     for each in COMPILERS:
         cases += [
@@ -116,6 +119,11 @@ def target_cases():
              lambda c=each: must_compile(c, loss, "-DTN_TARGET_MINOR=2")),
             (f"{each[0]} does not see dependencies when 0.1 is the target",
              lambda c=each: must_not_compile(c, loss, "n_dependencies",
+                                             "-DTN_TARGET_MINOR=1")),
+            (f"{each[0]} sees sets of storage types when 0.2 is the target",
+             lambda c=each: must_compile(c, stored, "-DTN_TARGET_MINOR=2")),
+            (f"{each[0]} does not see them when 0.1 is the target",
+             lambda c=each: must_not_compile(c, stored, "TN_BIT_I4",
                                              "-DTN_TARGET_MINOR=1")),
             (f"{each[0]} sees host->extension when 0.1 is the target",
              lambda c=each: must_compile(c, newer, "-DTN_TARGET_MINOR=1")),

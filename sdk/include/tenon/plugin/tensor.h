@@ -142,6 +142,7 @@ static inline int64_t tn_dtype_bytes_of(tn_dtype dtype, int64_t n) {
 #define TN_BIT_U32 (1ull << 10)
 #define TN_BIT_U64 (1ull << 11)
 #define TN_BIT_BOOL (1ull << 12)
+#if TN_TARGET_MINOR >= 2
 #define TN_BIT_F8E4M3FN (1ull << 13)
 #define TN_BIT_F8E4M3FNUZ (1ull << 14)
 #define TN_BIT_F8E5M2 (1ull << 15)
@@ -154,6 +155,7 @@ static inline int64_t tn_dtype_bytes_of(tn_dtype dtype, int64_t n) {
 #define TN_BIT_U2 (1ull << 22)
 #define TN_BITS_STORAGE (0x3ffull << 13) /* all storage types */
 #define TN_BITS_PACKED (0x1full << 18)   /* those below 8 bits */
+#endif
 
 /* ----------------------------------------------------------------- tensors */
 
