@@ -417,6 +417,9 @@ void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
  * type. `target` is the operand that it computes, or whose gradient. */
 void tnm_check_no_storage(const tnm_lower *lower, const tnm_formula *formula,
                           const tn_arg *target);
+/* Tests whether calls with storage types have a kernel written by hand beside
+ * the formulas; also true for NAME_grad, which no such call reaches. */
+bool tnm_has_storage_kernel(const tnm_lower *lower);
 /* Reports functions in a forward formula that are not defined for integers, if
  * an operand of the formula may have an integer type. */
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula);

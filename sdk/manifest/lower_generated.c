@@ -176,18 +176,22 @@ static bool has_cpu_kernel(const tnm_lower *lower) {
   return false;
 }
 
+bool tnm_has_storage_kernel(const tnm_lower *lower) {
+  return has_cpu_kernel(lower) || lower->out->parent != NULL;
+}
+
 uint64_t tnm_float_types(uint64_t allowed) {
   return (allowed & TNM_FLOATS) != 0 ? allowed & TNM_FLOATS : allowed;
 }
 
-/* Returns the sets of types of a generated kernel, one for each type variable.
- * In a backward kernel, a variable that may be a float is a float, because
- * gradients are floats. */
+/* Returns the sets of types of a generated kernel, one for each type variable,
+ * without storage types, in which nothing computes. In a backward kernel, a
+ * variable that may be a float is a float, because gradients are floats. */
 static const uint64_t *dtype_sets(tnm_lower *lower, uint32_t pass) {
   const tn_op *op = lower->op;
   uint64_t *sets = TNM_NEW(lower->arena, uint64_t, op->n_dtype_vars);
   for (uint32_t i = 0; sets != NULL && i < op->n_dtype_vars; ++i) {
-    sets[i] = op->dtype_vars[i]->allowed;
+    sets[i] = op->dtype_vars[i]->allowed & ~TN_BITS_STORAGE;
     if (pass == TN_PASS_BACKWARD) sets[i] = tnm_float_types(sets[i]);
   }
   return sets;
@@ -240,18 +244,25 @@ static void generate_backward(tnm_lower *lower, const tnm_tree *at) {
   lower->out->generated_backward = kernel;
 }
 
-void tnm_lower_generated(tnm_lower *lower) {
+/* Checks the types of all formulas. */
+static void check_formulas(tnm_lower *lower) {
   const tnm_operator *out = lower->out;
-  if (lower->op->n_outputs == 0 || lower->untyped || lower->unshaped) return;
+  const bool converts = tnm_has_storage_kernel(lower);
   for (size_t i = 0; i < out->n_forward; ++i) {
     const tnm_formula *f = &out->forward[i];
-    tnm_check_no_storage(lower, f, lower->op->outputs[f->index]);
+    if (!converts) tnm_check_no_storage(lower, f, lower->op->outputs[f->index]);
     tnm_check_classes(lower, f);
   }
-  for (size_t i = 0; i < out->n_backward; ++i) {
+  for (size_t i = 0; i < out->n_backward && !converts; ++i) {
     const tnm_formula *f = &out->backward[i];
     tnm_check_no_storage(lower, f, lower->op->inputs[f->index]);
   }
+}
+
+void tnm_lower_generated(tnm_lower *lower) {
+  const tnm_operator *out = lower->out;
+  if (lower->op->n_outputs == 0 || lower->untyped || lower->unshaped) return;
+  check_formulas(lower);
   if (out->n_forward > 0 &&
       !generate_forward(lower, tnm_tree_get(lower->doc, "forward")))
     return;

@@ -164,10 +164,15 @@ uint64_t tnm_operand_dtypes(const tn_op *op, const tn_arg *arg) {
   return tn__dtype_bit(arg->dtype);
 }
 
-/* Checks that an operand of packed types is declared as dense. */
+/* Checks that an operand of packed types is declared as dense. If formulas
+ * compute other types with any strides, a written kernel gets packed operands,
+ * which are dense in any case. */
 static void check_packed_layout(tnm_lower *lower, const tnm_tree *node,
                                 const tn_arg *arg) {
   const tnm_tree *dtype = tnm_tree_get(node, "dtype");
+  if (tnm_tree_get(lower->doc, "forward") != NULL &&
+      tnm_has_storage_kernel(lower))
+    return;
   if (lower->untyped || (arg->flags & TN_ARG_CONTIGUOUS) != 0) return;
   const uint64_t set = tnm_operand_dtypes(lower->op, arg) & TN_BITS_PACKED;
   if (set == 0) return;
