@@ -7,194 +7,287 @@
 #include <float.h>
 
 #include "axis.h"
-
-#define NN_QUANTIZE_ONE static inline
 #include "quantize.h"
+#include "tenon/kernel/storage_loops.h"
 
 /* ------------------------------------------------------------------- shapes */
 
-static int32_t refuse_dtype(const tn_frame *call, const char *name) {
-  return TN_FAIL(call, TN_DTYPE, "%s are i8, u8, i16 or u16; say so by dtype",
-                 name);
-}
-
-static int is_small(tn_dtype dtype) {
-  return dtype == TN_I8 || dtype == TN_U8 || dtype == TN_I16 || dtype == TN_U16;
-}
-
-/* One scale, or one for each index along the axis; the same for `zero`. */
-static int32_t infer_scales(const tn_frame *call, int has_axis, int64_t axis) {
+/* One scale, one for each index along the axis, or one for each block; the same
+ * for `zero`. */
+static int32_t infer_scales(const tn_frame *call, int has_axis, int64_t axis,
+                            int64_t block) {
   const tn_tensor *data = &call->in[0];
-  int64_t n = 0;
-  int32_t dim = 0, code = TN_OK;
+  int64_t shape[TN_MAX_NDIM] = {0};
+  int32_t dim = 0, code = TN_OK, ndim = has_axis;
+  if (block > 0 && !has_axis)
+    return TN_FAIL(call, TN_INVALID,
+                   "block_size=%lld without an axis; pass the axis that is "
+                   "divided into blocks",
+                   (long long)block);
   if (has_axis) {
     if (data->ndim < 0) return TN_OK;
     code = nn_axis_find_dim(call, axis, data, &dim);
     if (code != TN_OK) return code;
-    n = data->shape[dim];
+    shape[0] = data->shape[dim];
+  }
+  if (block > 0) {
+    const int64_t length = data->shape[dim];
+    ndim = data->ndim;
+    for (int32_t d = 0; d < ndim; ++d) shape[d] = data->shape[d];
+    if (length > 0) shape[dim] = (length - 1) / block + 1;
   }
   for (uint32_t i = 1; i < call->n_in && code == TN_OK; ++i)
     if (call->in[i].ndim != -2)
-      code = call->host->set_shape(call, TN_OPERAND_IN, i, has_axis, &n);
+      code = call->host->set_shape(call, TN_OPERAND_IN, i, ndim, shape);
   return code;
 }
 
 int32_t nn_quantize_infer(const tn_frame *call) {
   const nn_quantize_params *p = nn_quantize_params_of(call);
-  if (!is_small(p->dtype)) return refuse_dtype(call, "these integers");
-  return infer_scales(call, p->has_axis, p->axis);
+  return infer_scales(call, p->has_axis, p->axis, p->block_size);
 }
 
 int32_t nn_dequantize_infer(const tn_frame *call) {
   const nn_dequantize_params *p = nn_dequantize_params_of(call);
-  return infer_scales(call, p->has_axis, p->axis);
+  return infer_scales(call, p->has_axis, p->axis, p->block_size);
 }
 
 int32_t nn_requantize_infer(const tn_frame *call) {
   const nn_requantize_params *p = nn_requantize_params_of(call);
-  if (!is_small(p->dtype)) return refuse_dtype(call, "these integers");
-  return infer_scales(call, p->has_axis, p->axis);
+  return infer_scales(call, p->has_axis, p->axis, 0);
 }
 
 /* -------------------------------------------------------------------- loops */
 
-/* Elements that are converted together. */
+/* Elements that are converted together: whole bytes of packed types. */
 enum { PART = 1024 };
 
-typedef struct scaling scaling;
+/* A part of a call, in the type of the computation. */
+typedef struct quantize_part {
+  int64_t n;
+  void *to;
+  const void *x, *scale, *zero;
+  int32_t least, most; /* bounds of an output of integers */
+} quantize_part;
 
-/* Turns n numbers of `x`, from element `first` on, into `to`. */
-typedef void scaling_body(const scaling *s, int64_t first, int64_t n,
-                          const double *x, double *to);
+typedef void quantize_body(const quantize_part *p);
 
-/* One call: element i has the scale and zero point i / inner % length. */
-struct scaling {
-  const tn_frame *call;
+#define QUANTIZE_LEVELS(name) \
+  TN_STORAGE_LEVELS(name, (const quantize_part *p), (p))
+
+#define LOOP_REAL float
+#define LOOP_NAME(name) name##_f32
+#define LOOP_RINT rintf
+#define LOOP_SELECT tn_math_select_f32
+#include "quantize_loops.h"
+
+#define LOOP_REAL double
+#define LOOP_NAME(name) name##_f64
+#define LOOP_RINT rint
+#define LOOP_SELECT tn_math_select_f64
+#include "quantize_loops.h"
+
+static void requantize(const quantize_part *p) {
+  const double *x = (const double *)p->x, *scale = (const double *)p->scale;
+  const double *zero = (const double *)p->zero;
+  for (int64_t i = 0; i < p->n; ++i)
+    ((double *)p->to)[i] = cut_f64(x[i] * scale[i], zero[i], p);
+}
+
+/* ----------------------------------------------------------------- scalings */
+
+/* One call. */
+typedef struct scaling {
   const tn_tensor *data, *scale, *zero; /* `zero` NULL: absent */
   const tn_tensor *out;
-  scaling_body *body;
-  int64_t inner, length;
-};
+  nn_quantize_view view;
+  tn_kernel_mode mode;
+  tn_storage_rule rule; /* of an output of a storage type */
+  quantize_body *body;
+  double no_zero; /* a zero point that changes no number: -0 in sums */
+} scaling;
 
-static double read_number(const tn_tensor *t, int64_t i) {
-  static const tn_kernel_mode mode = {TN_F64, 0};
-  double x;
-  tn_kernel_load_dense(&x, &mode,
-                       (const char *)t->data + i * tn_dtype_bytes(t->dtype),
-                       t->dtype, 1);
-  return x;
-}
-
-/* The scale and the zero point of element i, and how many of the next n have
- * the same. */
-static int64_t find_scale(const scaling *s, int64_t i, int64_t n, double *scale,
-                          double *zero) {
-  const int64_t at = i / s->inner % s->length, left = s->inner - i % s->inner;
-  *scale = read_number(s->scale, at);
-  *zero = s->zero != NULL ? read_number(s->zero, at) : 0;
-  return n < left ? n : left;
-}
-
-static int32_t scale_parts(void *arg, int64_t begin, int64_t end) {
-  static const tn_kernel_mode mode = {TN_F64, 0};
-  const scaling *s = (const scaling *)arg;
-  const int64_t size = tn_tensor_size(s->data);
-  double x[PART], to[PART];
-  for (int64_t first = begin * PART; first < size && first < end * PART;
-       first += PART) {
-    const int64_t n = size - first < PART ? size - first : PART;
-    tn_kernel_load_dense(
-        x, &mode,
-        (const char *)s->data->data + first * tn_dtype_bytes(s->data->dtype),
-        s->data->dtype, n);
-    s->body(s, first, n, x, to);
-    tn_kernel_store_dense(
-        (char *)s->out->data + first * tn_dtype_bytes(s->out->dtype),
-        s->out->dtype, to, &mode, n);
+/* Reads n elements of a dense tensor from element `first` on. Packed ones begin
+ * in the middle of a byte: those before them are read as well, and dropped. */
+static void read_numbers(void *to, const tn_kernel_mode *mode,
+                         const tn_tensor *t, int64_t first, int64_t n) {
+  const char *data = (const char *)t->data;
+  if (!tn_storage_has(t->dtype)) {
+    tn_kernel_load_dense(to, mode, data + first * tn_dtype_bytes(t->dtype),
+                         t->dtype, n);
+    return;
   }
-  return TN_OK;
+  const int64_t per_byte = tn_storage_per_byte(t->dtype);
+  const int64_t extra = first % per_byte;
+  const int64_t bytes = tn_dtype_bytes(mode->compute);
+  double room[PART + 4];
+  data += first / per_byte;
+  if (extra == 0) {
+    tn_storage_load_dense(to, mode, data, t->dtype, n);
+    return;
+  }
+  tn_storage_load_dense(room, mode, data, t->dtype, n + extra);
+  memcpy(to, (const char *)room + extra * bytes, (size_t)(n * bytes));
 }
 
-/* The quotient of two numbers of f32, halves included, is one of f32. */
-static void quantize_part(const scaling *s, int64_t first, int64_t n,
-                          const double *x, double *to) {
-  const int is_wide = s->data->dtype == TN_F64;
-  const double least = nn_quantize_least(s->out->dtype);
-  const double most = nn_quantize_most(s->out->dtype);
-  for (int64_t i = 0; i < n;) {
-    double scale, zero;
-    const int64_t run = find_scale(s, first + i, n - i, &scale, &zero);
-    for (const int64_t stop = i + run; i < stop; ++i) {
-      const double rounded = is_wide
-                                 ? rint(x[i] / scale)
-                                 : (double)rintf((float)x[i] / (float)scale);
-      to[i] = nn_quantize_cut(rounded, zero, least, most);
+static void repeat_number(void *to, tn_dtype dtype, double x, int64_t n) {
+  if (dtype == TN_F32)
+    for (int64_t i = 0; i < n; ++i) ((float *)to)[i] = (float)x;
+  else
+    for (int64_t i = 0; i < n; ++i) ((double *)to)[i] = x;
+}
+
+static int64_t get_lesser(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Sets the scale, or the zero point, of each of n elements from element `first`
+ * on: all inside of one line are equal, or follow each other. */
+static void spread_rows(const scaling *s, const tn_tensor *t, char *to,
+                        int64_t first, int64_t n) {
+  static const tn_kernel_mode as_f64 = {TN_F64, 0};
+  const nn_quantize_view *v = &s->view;
+  const int64_t bytes = tn_dtype_bytes(s->mode.compute);
+  /* Without blocks, elements along the last axis have scales of their own. */
+  const int64_t row = v->inner > 1 ? v->inner : v->length;
+  const int are_equal = (v->inner > 1) == (v->block == 0);
+  int64_t run = 0;
+  for (int64_t i = 0; i < n; i += run) {
+    const int64_t at = nn_quantize_scale_at(v, first + i);
+    double x;
+    run = get_lesser(row - (first + i) % row, n - i);
+    if (are_equal) {
+      read_numbers(&x, &as_f64, t, at, 1);
+      repeat_number(to + i * bytes, s->mode.compute, x, run);
+    } else {
+      read_numbers(to + i * bytes, &s->mode, t, at, run);
     }
   }
 }
 
-static void dequantize_part(const scaling *s, int64_t first, int64_t n,
-                            const double *x, double *to) {
-  for (int64_t i = 0; i < n;) {
-    double scale, zero;
-    const int64_t run = find_scale(s, first + i, n - i, &scale, &zero);
-    for (const int64_t stop = i + run; i < stop; ++i)
-      to[i] = (x[i] - zero) * scale;
+/* The same for blocks along the last axis, whose scales follow each other. */
+static void spread_blocks(const scaling *s, const tn_tensor *t, char *to,
+                          int64_t first, int64_t n) {
+  static const tn_kernel_mode as_f64 = {TN_F64, 0};
+  const nn_quantize_view *v = &s->view;
+  const int64_t bytes = tn_dtype_bytes(s->mode.compute);
+  const int64_t at = nn_quantize_scale_at(v, first);
+  const int64_t last = nn_quantize_scale_at(v, first + n - 1);
+  double scales[PART];
+  int64_t l = first % v->length, run = 0;
+  read_numbers(scales, &as_f64, t, at, last - at + 1);
+  for (int64_t i = 0, k = 0; i < n; i += run, ++k) {
+    run = get_lesser(v->block - l % v->block, v->length - l);
+    run = get_lesser(run, n - i);
+    repeat_number(to + i * bytes, s->mode.compute, scales[k], run);
+    l = l + run < v->length ? l + run : 0;
   }
 }
 
-static void requantize_part(const scaling *s, int64_t first, int64_t n,
-                            const double *x, double *to) {
-  const double least = nn_quantize_least(s->out->dtype);
-  const double most = nn_quantize_most(s->out->dtype);
-  for (int64_t i = 0; i < n;) {
-    double scale, zero;
-    const int64_t run = find_scale(s, first + i, n - i, &scale, &zero);
-    for (const int64_t stop = i + run; i < stop; ++i)
-      to[i] = nn_quantize_cut(rint(x[i] * scale), zero, least, most);
-  }
+static void spread_numbers(const scaling *s, const tn_tensor *t, void *to,
+                           int64_t first, int64_t n) {
+  if (s->view.inner == 1 && s->view.block > 0)
+    spread_blocks(s, t, (char *)to, first, n);
+  else
+    spread_rows(s, t, (char *)to, first, n);
 }
 
-static int32_t run_scaling(scaling *s) {
+static int32_t scale_parts(void *arg, int64_t begin, int64_t end) {
+  const scaling *s = (const scaling *)arg;
+  const tn_tensor *out = s->out;
+  const int64_t size = tn_tensor_size(s->data);
+  double x[PART], scale[PART], zero[PART];
+  quantize_part p = {0, x, x, scale, zero, 0, 0};
+  if (nn_quantize_is_integer(out->dtype)) {
+    p.least = nn_quantize_least(out->dtype);
+    p.most = nn_quantize_most(out->dtype);
+  }
+  if (s->zero == NULL) repeat_number(zero, s->mode.compute, s->no_zero, PART);
+  for (int64_t first = begin * PART; first < size && first < end * PART;
+       first += PART) {
+    char *to = (char *)out->data + tn_dtype_bytes_of(out->dtype, first);
+    p.n = size - first < PART ? size - first : PART;
+    read_numbers(x, &s->mode, s->data, first, p.n);
+    spread_numbers(s, s->scale, scale, first, p.n);
+    if (s->zero != NULL) spread_numbers(s, s->zero, zero, first, p.n);
+    s->body(&p);
+    if (tn_storage_has(out->dtype))
+      tn_storage_store_dense(to, &s->rule, x, &s->mode, p.n);
+    else
+      tn_kernel_store_dense(to, out->dtype, x, &s->mode, p.n);
+  }
+  return TN_OK;
+}
+
+static int32_t run_scaling(const tn_frame *call, scaling *s) {
   const int64_t size = tn_tensor_size(s->data);
   if (size == 0) return TN_OK;
-  return nn_run_parallel(s->call, (size + PART - 1) / PART, PART, scale_parts,
-                         s);
+  return nn_run_parallel(call, (size + PART - 1) / PART, PART, scale_parts, s);
 }
 
-/* A call of one of the three operators, which have equal operands. */
-static int32_t run_call(const tn_frame *call, int has_axis, int64_t axis,
-                        scaling_body *body) {
-  const tn_tensor *data = &call->in[0];
-  const tn_tensor *zero =
-      call->n_in > 2 && call->in[2].data != NULL ? &call->in[2] : NULL;
-  scaling s = {call, data, &call->in[1], zero, &call->out[0], body, 1, 1};
-  if (has_axis) {
-    int32_t dim = 0;
-    const int32_t code = nn_axis_find_dim(call, axis, data, &dim);
-    if (code != TN_OK) return code;
-    const nn_axis_shape e = nn_axis_find_shape(data, dim, dim);
-    s.length = e.length;
-    s.inner = e.inner;
-  } else {
-    s.inner = tn_tensor_size(data);
+/* The operands of a call of one of the three operators. */
+static scaling open_scaling(const tn_frame *call, int has_axis, int64_t axis,
+                            int64_t block) {
+  scaling s = {.data = &call->in[0], .scale = &call->in[1]};
+  if (call->n_in > 2 && call->in[2].data != NULL) s.zero = &call->in[2];
+  s.out = &call->out[0];
+  s.view = nn_quantize_find_view(s.data, has_axis, axis, block);
+  s.mode.compute = TN_F64;
+  s.mode.level = tn_kernel_level(call);
+  return s;
+}
+
+/* A quotient of halves is one of f32; and the sum with a zero point that the
+ * type of the output rounds. */
+static void set_quantize(scaling *s, int32_t saturate) {
+  const int is_integer = nn_quantize_is_integer(s->out->dtype);
+  const uint32_t level = s->mode.level;
+  s->no_zero = -0.0;
+  s->rule.dtype = s->out->dtype;
+  s->rule.saturate = saturate;
+  if (s->data->dtype == TN_F64) {
+    s->body = is_integer ? TN_STORAGE_AT(quantize_integers_f64, level)
+                         : TN_STORAGE_AT(quantize_floats_f64, level);
+    return;
   }
-  return run_scaling(&s);
+  s->mode.compute = TN_F32;
+  s->body = is_integer ? TN_STORAGE_AT(quantize_integers_f32, level)
+                       : TN_STORAGE_AT(quantize_floats_f32, level);
 }
 
 int32_t nn_quantize(const tn_frame *call) {
   const nn_quantize_params *p = nn_quantize_params_of(call);
-  return run_call(call, p->has_axis, p->axis, quantize_part);
+  scaling s = open_scaling(call, p->has_axis, p->axis, p->block_size);
+  set_quantize(&s, p->saturate);
+  return run_scaling(call, &s);
+}
+
+/* Returns whether products in f32 are those of f64 after their last rounding:
+ * the difference is exact, and the product has the bits of f32, or is stored as
+ * one. */
+static int is_exact_in_f32(const scaling *s) {
+  const int64_t bits = tn_dtype_bits(s->data->dtype);
+  if (s->out->dtype == TN_F64 || bits > 16) return 0;
+  if (!nn_quantize_is_integer(s->data->dtype) && s->zero != NULL) return 0;
+  return s->out->dtype == TN_F32 || bits <= 8;
 }
 
 int32_t nn_dequantize(const tn_frame *call) {
   const nn_dequantize_params *p = nn_dequantize_params_of(call);
-  return run_call(call, p->has_axis, p->axis, dequantize_part);
+  scaling s = open_scaling(call, p->has_axis, p->axis, p->block_size);
+  s.body = TN_STORAGE_AT(dequantize_f64, s.mode.level);
+  if (is_exact_in_f32(&s)) {
+    s.mode.compute = TN_F32;
+    s.body = TN_STORAGE_AT(dequantize_f32, s.mode.level);
+  }
+  return run_scaling(call, &s);
 }
 
 int32_t nn_requantize(const tn_frame *call) {
   const nn_requantize_params *p = nn_requantize_params_of(call);
-  return run_call(call, p->has_axis, p->axis, requantize_part);
+  scaling s = open_scaling(call, p->has_axis, p->axis, 0);
+  s.body = requantize;
+  return run_scaling(call, &s);
 }
 
 /* ------------------------------------------------------------------ dynamic */
@@ -215,7 +308,10 @@ int32_t nn_dynamic_quantize(const tn_frame *call) {
   const tn_tensor zero_of = {.data = &zero, .dtype = TN_U8};
   if (call->req[1] != TN_REQ_NULL) *(float *)call->out[1].data = scale;
   if (call->req[2] != TN_REQ_NULL) *(uint8_t *)call->out[2].data = zero;
-  scaling s = {call,          data,          &scale_of, &zero_of,
-               &call->out[0], quantize_part, n,         1};
-  return call->req[0] != TN_REQ_NULL ? run_scaling(&s) : TN_OK;
+  if (call->req[0] == TN_REQ_NULL) return TN_OK;
+  scaling s = open_scaling(call, 0, 0, 0);
+  s.scale = &scale_of;
+  s.zero = &zero_of;
+  set_quantize(&s, 1);
+  return run_scaling(call, &s);
 }
