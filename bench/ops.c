@@ -72,6 +72,19 @@ static tn_array *draw_index(tn_runtime *rt, const ops_shape *shape,
   return array;
 }
 
+/* The same numbers as i4, the first input of dequantize. */
+static tn_array *pack_array(tn_runtime *rt, tn_array *array) {
+  tn_operator *op = NULL;
+  tn_params *params = NULL;
+  tn_array *packed = NULL;
+  must_succeed(tn_operator_get(rt, "elemwise.cast", &op));
+  must_succeed(tn_params_parse(op, "dtype=i4", &params));
+  must_succeed(tn_call(rt, op, TN_IN(array), params, TN_OUT(&packed)));
+  tn_params_release(params);
+  tn_array_release(array);
+  return packed;
+}
+
 static row open_row(tn_runtime *rt, const ops_case *c, tn_operator *op) {
   row r = {.rt = rt, .op = op};
   must_succeed(tn_params_parse(r.op, c->params, &r.params));
@@ -82,6 +95,7 @@ static row open_row(tn_runtime *rt, const ops_case *c, tn_operator *op) {
     r.in[r.n_in] = extra.index_limit > 0 && r.n_in == extra.index_at
                        ? draw_index(rt, &c->in[r.n_in], extra.index_limit)
                        : draw_array(rt, c->in[r.n_in].ndim, c->in[r.n_in].dims);
+  if (strcmp(c->op, "nn.dequantize") == 0) r.in[0] = pack_array(rt, r.in[0]);
   r.n_grads = r.n_in - extra.n_aux;
   const tn_inputs in = {r.n_in, r.in};
   const tn_outputs to = {r.n_out, r.out, NULL};

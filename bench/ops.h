@@ -127,6 +127,14 @@ typedef struct ops_extra {
     }                                                 \
   }
 
+/* A forward pass; the function of libtorch has no parameters. */
+#define OPS_FORWARD(name, op, params, torch, ...)     \
+  {                                                   \
+    name, op, params, {__VA_ARGS__}, torch, {0}, 0, { \
+      { "forward", 0, 1 }                             \
+    }                                                 \
+  }
+
 /* A function of one matrix, or of a batch of them. */
 #define OPS_MATRIX(name, op, shape, goal)          \
   {                                                \
@@ -317,14 +325,8 @@ static const ops_case ops_cases[] = {
      {100, -100},
      0,
      {{"forward", 0, 1}}},
-    {"scatter add 1M",
-     "tensor.scatter_add",
-     "",
-     {{1, {1 << 20}}, {1, {1 << 20}}, {1, {1 << 20}}},
-     "scatter_add",
-     {0},
-     0,
-     {{"forward", 0, 1}}},
+    OPS_FORWARD("scatter add 1M", "tensor.scatter_add", "", "scatter_add",
+                OPS_1(1 << 20), OPS_1(1 << 20), OPS_1(1 << 20)),
     {"scatter add 30000x512 4096",
      "tensor.scatter_nd_add",
      "",
@@ -544,6 +546,10 @@ static const ops_case ops_cases[] = {
      {3, 2, 1},
      0,
      {{"forward", 0, 1}, {"backward", 1, 1}}},
+    OPS_FORWARD("cast f8 1M", "elemwise.cast", "dtype=f8e4m3fn", "cast_f8",
+                OPS_1(1 << 20)),
+    OPS_FORWARD("dequantize i4 1M", "nn.dequantize", "axis=1 block_size=32",
+                "scale_i8", OPS_2(1024, 1024), OPS_2(1024, 32)),
 };
 static const ops_extra ops_extras[] = {
     {"batch norm 8x64x56", 3, 2, 0, 0},

@@ -296,6 +296,22 @@ Once transpose(const Row &r, uint32_t) {
   return [=] { to.copy_(from); };
 }
 
+Once cast_f8(const Row &r, uint32_t) {
+  const at::Tensor from = r.in[0];
+  const at::Tensor to = from.to(at::kFloat8_e4m3fn);
+  return [=] { to.copy_(from); };
+}
+
+/* Integers by a scale for each block: of i8, as libtorch has no i4. */
+Once scale_i8(const Row &r, uint32_t) {
+  const int64_t rows = r.in[0].size(0), blocks = r.in[1].size(1);
+  const at::Tensor from =
+      (r.in[0] * 8).to(at::kChar).reshape({rows, blocks, -1});
+  const at::Tensor scale = r.in[1].unsqueeze(2);
+  at::Tensor to = at::mul(from, scale);
+  return [=]() mutable { at::mul_out(to, from, scale); };
+}
+
 Once channels_last(const Row &r, uint32_t) {
   const at::Tensor from = r.in[0].permute({0, 2, 3, 1});
   const at::Tensor to = from.contiguous();
@@ -402,6 +418,8 @@ const std::map<std::string, Make> makers = {
     {"channels_last", channels_last},
     {"concat", concat},
     {"roll", roll},
+    {"cast_f8", cast_f8},
+    {"scale_i8", scale_i8},
     {"scatter_add", scatter_add},
     {"index_add", index_add},
     {"index_pairs", index_pairs},
