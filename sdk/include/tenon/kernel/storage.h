@@ -240,10 +240,10 @@ TN_STORAGE_ONE uint32_t tn_storage_power_encode(double x,
       rule->round_mode == TN_STORAGE_UP ? 1 : (uint64_t)1 << 51;
   const int up = rule->round_mode != TN_STORAGE_DOWN && fraction >= enough;
   const int32_t power = (int32_t)(bits >> 52 & 0x7ff) - 1023 + 127 + up;
-  if (!(x >= 0)) return 0xff;
-  if (power < 0) return rule->saturate ? 0 : 0xff;
-  if (power > 0xfe) return rule->saturate ? 0xfe : 0xff;
-  return (uint32_t)power;
+  const int32_t raised = power > 0 ? power : 0;
+  const int32_t inside = raised < 0xfe ? raised : 0xfe;
+  const int beyond = power != inside && rule->saturate == 0;
+  return tn_storage_select(beyond || !(x >= 0), 0xff, (uint32_t)inside);
 }
 
 /* The code of a number in i4, u4, i2 or u2, without its fraction. [any] */
