@@ -154,7 +154,14 @@ static const subject subjects[] = {
     {"optim.rmspropalex_update", "lr=0.5 clip_weights=1", 2, 1, 3, 1, NONE, 0},
     {"optim.mp_sgd_update", "lr=0.5 wd=0.25", 2, 1, 3, 1, NONE, 0},
     {"optim.mp_sgd_mom_update", "lr=0.5 momentum=0.5 clip_gradient=1", 2, 1, 3,
-     1, NONE, 0}};
+     1, NONE, 0},
+    {"elemwise.cast", "dtype=f32", 1, 0, 4, 1, NONE, 0},
+    {"elemwise.cast", "dtype=f8e5m2", 1, 0, 4, 1, NONE, 0},
+    {"elemwise.cast", "dtype=i4", 1, 1, 4, 1, NONE, 0},
+    {"nn.quantize", "dtype=u2 axis=0", 2, 1, 4, 1, NONE, 0},
+    {"nn.quantize", "dtype=f4e2m1 axis=-1 block_size=5", 2, 1, 4, 1, NONE, 0},
+    {"nn.dequantize", "", 2, 1, 4, 1, NONE, 0},
+    {"nn.dequantize", "axis=0 block_size=3", 2, 1, 4, 1, NONE, 0}};
 enum { N_SUBJECTS = sizeof subjects / sizeof *subjects };
 
 /* -------------------------------------------------------------------- drawn */
@@ -173,11 +180,18 @@ typedef struct type {
   double near; /* largest difference of results */
 } type;
 
-static const type types[] = {
-    {TN_F16, TN_BIT_F16, "f16", 1e-2},  {TN_BF16, TN_BIT_BF16, "bf16", 8e-2},
-    {TN_F32, TN_BIT_F32, "f32", 1e-4},  {TN_F64, TN_BIT_F64, "f64", 1e-10},
-    {TN_I32, TN_BIT_I32, "i32", 1e-10}, {TN_I64, TN_BIT_I64, "i64", 1e-10}};
-enum { N_TYPES = sizeof types / sizeof *types };
+static const type types[] = {{TN_F16, TN_BIT_F16, "f16", 1e-2},
+                             {TN_BF16, TN_BIT_BF16, "bf16", 8e-2},
+                             {TN_F32, TN_BIT_F32, "f32", 1e-4},
+                             {TN_F64, TN_BIT_F64, "f64", 1e-10},
+                             {TN_I32, TN_BIT_I32, "i32", 1e-10},
+                             {TN_I64, TN_BIT_I64, "i64", 1e-10},
+                             {TN_I4, TN_BIT_I4, "i4", 0},
+                             {TN_U2, TN_BIT_U2, "u2", 0},
+                             {TN_F8E4M3FN, TN_BIT_F8E4M3FN, "f8e4m3fn", 0},
+                             {TN_F8E5M2, TN_BIT_F8E5M2, "f8e5m2", 0},
+                             {TN_F4E2M1, TN_BIT_F4E2M1, "f4e2m1", 0}};
+enum { N_TYPES = sizeof types / sizeof *types, N_ARITHMETIC = 6 };
 
 static const type *type_of(tn_dtype dtype) {
   const type *t = types;
@@ -185,10 +199,15 @@ static const type *type_of(tn_dtype dtype) {
   return t;
 }
 
+static bool is_storage(tn_dtype dtype) {
+  return (type_of(dtype)->bit & TN_BITS_STORAGE) != 0;
+}
+
 /* Draws a permitted bit of the set. */
 static tn_dtype draw_type(uint64_t allowed) {
   const type *t;
-  do t = &types[draw(N_TYPES)];
+  const bool any = (allowed & TN_BITS_STORAGE) != 0;
+  do t = &types[draw(any ? N_TYPES : N_ARITHMETIC)];
   while (!(t->bit & allowed));
   return t->dtype;
 }
@@ -291,6 +310,9 @@ static tn_code draw_question(tn_runtime *rt, const subject *s, question *q) {
   for (uint32_t i = 0; i < MOST_ARRAYS; ++i) q->req[i] = draw_request();
   for (uint32_t i = 0; i < MOST_ARRAYS; ++i) q->back[i] = draw_request();
   q->req[0] = draw(4) ? TN_REQ_WRITE : TN_REQ_ADD;
+  if (is_storage(q->out[0].dtype)) q->req[0] = TN_REQ_WRITE;
+  for (int i = 0; i < s->n_in; ++i) /* storage types have no sums */
+    if (is_storage(q->in[i].dtype)) q->back[i] = TN_REQ_WRITE;
   q->flags = draw(2) ? TN_CALL_TRAIN : 0;
   q->seed = (uint64_t)draw(1u << 30);
   return TN_OK;
@@ -300,6 +322,7 @@ static tn_code draw_question(tn_runtime *rt, const subject *s, question *q) {
 
 /* Everything that one device answers, in the order of asking. */
 typedef struct answer {
+  tn_runtime *rt;
   size_t n;
   char name[MOST_RESULTS][48];
   tn_dtype dtype[MOST_RESULTS];
@@ -353,13 +376,29 @@ static tn_code trim(tn_array *all, int64_t before, const tn_sig *sig,
   return rc;
 }
 
+/* The same numbers in another type; those of storage types by cast. */
+static tn_code convert(tn_runtime *rt, tn_array *from, tn_dtype dtype,
+                       tn_array **out) {
+  tn_operator *op = NULL;
+  tn_params *params = NULL;
+  char text[32];
+  if (!is_storage(dtype) && !is_storage(tn_array_tensor(from)->dtype))
+    return tn_array_cast(from, dtype, out);
+  (void)snprintf(text, sizeof text, "dtype=%s", type_of(dtype)->name);
+  tn_code rc = tn_operator_get(rt, "elemwise.cast", &op);
+  if (!rc) rc = tn_params_parse(op, text, &params);
+  if (!rc) rc = tn_call(rt, op, TN_IN(from), params, TN_OUT(out));
+  tn_params_release(params);
+  return rc;
+}
+
 /* A new array of numbers on the side's device, sometimes one element after the
  * begin of its memory. `below`: integers; other numbers grow by 2 from the
  * first to the last, so that pieces differ. */
 static tn_code fill(const side *s, const tn_sig *sig, int below, int low,
                     tn_array **out) {
   tn_array *exact = NULL, *cast = NULL, *there = NULL;
-  const int64_t before = draw(4) == 0;
+  const int64_t before = draw(4) == 0 && !is_storage(sig->dtype);
   int64_t n = 1;
   for (int32_t d = 0; d < sig->ndim; ++d) n *= sig->shape[d];
   n += before;
@@ -371,7 +410,7 @@ static tn_code fill(const side *s, const tn_sig *sig, int below, int low,
   }
   tn_code rc = tn_array_create(s->rt, &(tn_spec){TN_F64, 1, &n}, &exact);
   if (!rc) rc = tn_array_set(exact, v, (size_t)n * sizeof *v);
-  if (!rc) rc = tn_array_cast(exact, sig->dtype, &cast);
+  if (!rc) rc = convert(s->rt, exact, sig->dtype, &cast);
   if (!rc) rc = tn_array_to(cast, s->place, &there);
   if (!rc) rc = trim(there, before, sig, out);
   tn_array_release(exact);
@@ -406,7 +445,7 @@ static tn_code keep(answer *a, const char *what, const char *name,
                     tn_array *array) {
   tn_array *exact = NULL;
   const size_t n = (size_t)tn_array_size(array);
-  tn_code rc = tn_array_cast(array, TN_F64, &exact);
+  tn_code rc = convert(a->rt, array, TN_F64, &exact);
   if (rc || a->n == MOST_RESULTS) return rc;
   a->dtype[a->n] = tn_array_tensor(array)->dtype;
   a->size[a->n] = n;
@@ -476,6 +515,7 @@ static tn_code ask_backward(side *s, answer *a) {
 static tn_code ask(tn_runtime *rt, tn_place place, const question *q,
                    answer *a) {
   side s = {.rt = rt, .place = place, .q = q};
+  a->rt = rt;
   tn_code rc = ask_forward(&s, a);
   if (!rc) rc = ask_backward(&s, a);
   side_free(&s);
