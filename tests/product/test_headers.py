@@ -282,6 +282,11 @@ BLOCKS = {
     ("tenon/kernel/operand.h", "tn_dense x = {.dtype = TN_F32, .ndim = 2, .shape = {-1, 64}};"):
         Lines("#include <tenon/kernel/operand.h>", "const tn_frame *call",
               [("return code", "return")]),
+    ("tenon/kernel/storage.h", "tn_storage_rule rule = {TN_F8E4M3FN, 1, TN_STORAGE_UP};"):
+        Lines("#include <tenon/kernel/storage.h>", "void *data, int64_t i"),
+    ("tenon/kernel/storage_loops.h", "float x[256];"):
+        Lines("#include <tenon/kernel/storage_loops.h>",
+              "const tn_frame *call, const void *data"),
     ("tenon/kernel/math.h", "TN_KERNEL_INDEPENDENT"):
         Lines("#include <tenon/kernel/kernel.h>", "const float *x, float *y, int64_t n"),
     ("tenon/kernel/math/wide.h", "TN_WIDE_FN tn_wide steep(tn_wide x) {"):

@@ -6,7 +6,7 @@
  *
  *   tn_storage_rule rule = {TN_F8E4M3FN, 1, TN_STORAGE_UP};
  *   tn_storage_write(data, &rule, i, 3.14);
- *   const float nearest = tn_storage_read(data, TN_F8E4M3FN, i); 3.25
+ *   const float nearest = tn_storage_read(data, TN_F8E4M3FN, i);  // 3.25
  *
  * An element is its *code*: its bits as an unsigned number. Every code is a
  * number that f32 has. A number becomes an element as ONNX's Cast does it:
