@@ -142,36 +142,13 @@ tn_code tn__array_wrap(tn__device *device, const tn_spec *spec,
   return TN_OK;
 }
 
-/* Pinned memory of an array: a piece of the host memory that a device reads
- * fast. */
-typedef struct pinned {
-  tn__device *device;
-  void *data;
-  size_t bytes;
-} pinned;
-
-static void pinned_drop(void *ctx) {
-  pinned *p = ctx;
-  tn__piece_free(p->device->staging, p->data, p->bytes);
-  tn__free(p->device->env, p);
-}
-
 tn_code tn__array_create_pinned(tn__device *device, const tn_spec *spec,
                                 tn_array **out) {
-  static const char purpose[] = "the elements of an array in pinned memory";
-  tn__device *cpu = device->env->cpu;
-  size_t bytes = 0;
+  TN__TRY(tn__array_create_on(device->env->cpu, spec, out));
+  const tn_code rc = tn__block_pin((*out)->block, device);
+  if (rc == TN_OK) return TN_OK;
+  tn__array_release(*out);
   *out = NULL;
-  TN__TRY(spec_bytes(spec, &bytes));
-  if (bytes == 0 || device->staging == device->heap)
-    return tn__array_create_on(cpu, spec, out);
-  pinned *p = tn__alloc(device->env, sizeof *p);
-  if (!p) return tn__fail_memory(sizeof *p, purpose);
-  *p = (pinned){device, NULL, bytes};
-  tn_code rc = tn__piece_alloc(device->staging, bytes, purpose, &p->data);
-  const tn__foreign memory = {p->data, bytes, pinned_drop, p};
-  if (rc == TN_OK) rc = tn__array_wrap(cpu, spec, &memory, out);
-  if (rc != TN_OK) pinned_drop(p);
   return rc;
 }
 

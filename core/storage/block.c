@@ -94,6 +94,16 @@ void tn__block_borrow(tn__block *block, void *data, tn__block *owner) {
   atomic_store_explicit(&block->data, data, memory_order_release);
 }
 
+tn_code tn__block_pin(tn__block *block, tn__device *device) {
+  void *data = NULL;
+  if (block->bytes == 0 || device->staging == device->heap) return TN_OK;
+  TN__TRY(tn__piece_alloc(device->staging, block->bytes,
+                          "the elements of an array in pinned memory", &data));
+  block->ctx = device->staging;
+  atomic_store_explicit(&block->data, data, memory_order_release);
+  return TN_OK;
+}
+
 tn_code tn__block_materialise(tn__block *block) {
   if (block->bytes == 0) return TN_OK;
   if (atomic_load_explicit(&block->data, memory_order_acquire)) return TN_OK;
@@ -120,6 +130,8 @@ static void free_memory(tn__block *block) {
   void *data = atomic_load_explicit(&block->data, memory_order_relaxed);
   if (block->drop != NULL)
     block->drop(block->ctx);
+  else if (block->ctx != NULL) /* pinned */
+    tn__piece_free(block->ctx, data, block->bytes);
   else if (room_of(block) == 0)
     tn__heap_free(block->device, data, block->bytes);
 }

@@ -238,8 +238,8 @@ typedef struct tn__block {
   tn__var var;
   _Atomic uint64_t version; /* 0: not watched; else counts writes */
   _Atomic uint64_t serial;  /* identifies the block for tapes; 0: none yet */
-  void (*drop)(void *ctx);  /* frees foreign memory; NULL: memory of the heap */
-  void *ctx;
+  void (*drop)(void *ctx);  /* frees foreign memory; NULL: memory of a heap */
+  void *ctx; /* of drop; without drop the heap of pinned memory, or NULL */
   struct tn__block *next; /* next deferred block (see block.c) */
   size_t piece;           /* bytes of this description and of the data in its
                            * piece */
@@ -285,6 +285,11 @@ void tn__block_release(tn__block *block); /* NULL is allowed */
 /* Allocates the memory if the block has none yet. If several threads do so at
  * once, one allocation wins. */
 tn_code tn__block_materialise(tn__block *block);
+
+/* Gives a block of the cpu without memory a piece of the host memory that
+ * `device` reads fast, unless that is ordinary memory. Nothing else may use the
+ * block yet. */
+tn_code tn__block_pin(tn__block *block, tn__device *device);
 
 /* Gives a block without memory a part of the memory of `owner`, at `data`; the
  * block keeps `owner` alive. Nothing else may use the block yet. */
