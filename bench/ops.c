@@ -11,7 +11,7 @@
  *                                      formulas with reductions beside nn
  *                                      (ops_formulas.c)
  */
-#include "ops.h"
+#include "ops_extra.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "../measure.h"
-#include "../ops.h"
+#include "../ops_extra.h"
 
 namespace {
 
