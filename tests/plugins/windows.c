@@ -27,9 +27,14 @@ static tn_array *placed(tn_runtime *rt, tn_array *array) {
   return there;
 }
 
+/* An operand without values is absent, unless it has no elements. */
+static bool is_absent(const windows_operand *o) {
+  return !o->v && windows_size(o) != 0;
+}
+
 static tn_array *array_of(tn_runtime *rt, tn_dtype dtype,
                           const windows_operand *o) {
-  if (!o->v) return NULL;
+  if (is_absent(o)) return NULL;
   return placed(rt, host_many(rt, dtype, o->ndim, o->dims, o->v));
 }
 
@@ -111,17 +116,17 @@ static void check_gradients(ready *r, subject *s) {
   tn_array *grads[WINDOWS_IN] = {NULL};
   tn_req req[WINDOWS_IN] = {TN_REQ_NULL};
   for (size_t i = 0; i < c->n_grads; ++i)
-    req[i] = c->grads[i].v ? TN_REQ_WRITE : TN_REQ_NULL;
+    req[i] = is_absent(&c->grads[i]) ? TN_REQ_NULL : TN_REQ_WRITE;
   s->what = "all gradients";
   backward(r, c->n_in, grads, req);
   for (size_t i = 0; i < c->n_grads; ++i)
-    if (c->grads[i].v) expect(s, grads[i], &c->grads[i]);
+    if (!is_absent(&c->grads[i])) expect(s, grads[i], &c->grads[i]);
   for (size_t i = 0; i < WINDOWS_IN; ++i) tn_array_release(grads[i]);
   s->what = "a gradient alone, added to ones";
   s->old = 1;
   for (size_t i = 0; i < c->n_grads; ++i) {
     tn_array *alone[WINDOWS_IN] = {NULL};
-    if (!c->grads[i].v) continue;
+    if (is_absent(&c->grads[i])) continue;
     memset(req, 0, sizeof req);
     req[i] = TN_REQ_ADD;
     alone[i] = ones_of(r->rt, s->dtype, &c->grads[i]);

@@ -12,7 +12,7 @@ enum { WINDOWS_IN = 5, WINDOWS_RANK = 5 };
 typedef struct windows_operand {
   int32_t ndim;
   int64_t dims[WINDOWS_RANK];
-  const double *v; /* NULL: an absent input, which has no gradient */
+  const double *v; /* NULL: empty, or an absent input without a gradient */
 } windows_operand;
 
 typedef struct windows_case {

@@ -20,6 +20,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import tap  # noqa: E402
 
+# Types whose names begin with f.
+FLOATS = ["f16", "f32", "f64", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2",
+          "f8e5m2fnuz", "f8e8m0", "f4e2m1"]
 PROGRAMS = {"tenon": os.path.abspath(sys.argv[1]),
             "opgen": os.path.abspath(sys.argv[2])}
 PLUGIN = pathlib.Path(sys.argv[3]).resolve()
@@ -66,9 +69,9 @@ def bash_completes_options_of_the_command():
 
 def bash_completes_values():
     tap.equal(complete("tenon", "run", "elemwise.relu", "--dtype", "f"),
-              ["f16", "f32", "f64"], "--dtype f")
+              FLOATS, "--dtype f")
     tap.equal(complete("tenon", "run", "elemwise.relu", "--dtype", "=", "f"),
-              ["f16", "f32", "f64"], "--dtype=f")
+              FLOATS, "--dtype=f")
     tap.equal(complete("tenon", "run", "elemwise.relu", "--dtype", "=")[:2],
               ["f16", "bf16"], "--dtype=")
     tap.equal(complete("opgen", "new", "a.b", "--from", "b"), ["binding"], "--from b")
