@@ -106,8 +106,7 @@ bool generate_parse(const char *source, const input_options *options,
   *out = (tensor){.dtype = options->dtype};
   if (!parse_kind(source, open, &kind, why)) return false;
   if (!parse_shape(source, open + 1, out, why)) return false;
-  const bool fits =
-      dtype_has_fractions(out->dtype) && out->dtype != TN_F8E8M0;
+  const bool fits = dtype_has_fractions(out->dtype) && out->dtype != TN_F8E8M0;
   if (kind == KIND_RANDN && !fits)
     return report_failure(
         why,
