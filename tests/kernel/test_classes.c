@@ -530,7 +530,7 @@ Test(classes, u64_has_no_sign) {
 
 /* select(lhs > rhs, lhs, 2*rhs), where lhs is u64 */
 Test(classes, u64_beside_other_types_wraps_or_is_a_float) {
-  static const double lhs[N] = {5, 2, 0x1p63, 0, 7, 1};
+  static const double lhs[N] = {5, 2, 0x1p63, 0, 7, 1}, old[N] = {0};
   static const struct {
     tn_dtype rhs, out;
     double values[N], expected[N];
@@ -556,7 +556,7 @@ Test(classes, u64_beside_other_types_wraps_or_is_a_float) {
                       .out = rows[r].out};
       fill(&in[0], TN_U64, stride, lhs);
       fill(&in[1], rows[r].rhs, stride, rows[r].values);
-      fill(&out, rows[r].out, stride, lhs);
+      fill(&out, rows[r].out, stride, old);
       run(&c, TN_REQ_WRITE, true);
       for (int i = 0; i < MANY; ++i)
         cr_assert_eq(
