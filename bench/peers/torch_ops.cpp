@@ -329,11 +329,16 @@ Once transpose(const Row &r, uint32_t) {
   return [=] { to.copy_(from); };
 }
 
+/* An older libtorch has no f8, and then no such row. */
+#if __has_include(<c10/util/Float8_e4m3fn.h>)
 Once cast_f8(const Row &r, uint32_t) {
   const at::Tensor from = r.in[0];
   const at::Tensor to = from.to(at::kFloat8_e4m3fn);
   return [=] { to.copy_(from); };
 }
+#else
+const auto cast_f8 = nullptr;
+#endif
 
 /* Integers by a scale for each block: of i8, as libtorch has no i4. */
 Once scale_i8(const Row &r, uint32_t) {
@@ -483,6 +488,7 @@ void run_row(const ops_case &c) {
   const ops_extra extra = ops_extra_of(&c);
   Row r{&c, {}};
   if (maker == makers.end()) measure_fail("there is no `%s`", c.torch);
+  if (!maker->second) return;
   for (const ops_shape &shape : c.in) {
     const at::IntArrayRef dims(shape.dims, static_cast<size_t>(shape.ndim));
     if (shape.ndim == 0) continue;
