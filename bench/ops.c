@@ -20,58 +20,22 @@
 
 #include "measure.h"
 #include "ops_formulas.h"
+#include "ops_row.h"
 
 static const double SECONDS = 0.2; /* of each figure */
-
-static void must_succeed(tn_code code) {
-  if (code != TN_OK) measure_fail("%s", tn_error_text());
-}
-
-/* A row with its arrays. */
-typedef struct row {
-  tn_runtime *rt;
-  tn_operator *op;
-  tn_params *params;
-  size_t n_in;
-  tn_array *in[OPS_IN];
-  size_t n_out;
-  size_t n_grads; /* inputs that are no states */
-  uint32_t flags;
-  tn_array *out[OPS_OUT];
-  tn_array *head[OPS_OUT];
-  tn_array *grads[OPS_IN];
-  tn_req req[OPS_IN];
-  tn_prepared *forward;
-} row;
-
-static tn_array *draw_array(tn_runtime *rt, int32_t ndim, const int64_t *dims) {
-  static uint32_t seed = 1;
-  tn_array *array = NULL;
-  must_succeed(tn_array_create(rt, &(tn_spec){TN_F32, ndim, dims}, &array));
-  const size_t n = (size_t)tn_array_size(array);
-  float *values = malloc(n * sizeof *values + 1);
-  if (!values) measure_fail("no memory for %zu floats", n);
-  for (size_t i = 0; i < n; ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    values[i] = (float)(seed >> 8) * 0x1p-23f - 1;
-  }
-  must_succeed(tn_array_set(array, values, n * sizeof *values));
-  free(values);
-  return array;
-}
 
 /* Numbers below a limit, without a pattern. */
 static tn_array *draw_index(tn_runtime *rt, const ops_shape *shape,
                             int64_t limit) {
   tn_array *array = NULL;
-  must_succeed(tn_array_create(rt, &(tn_spec){TN_I64, shape->ndim, shape->dims},
-                               &array));
+  ops_must_succeed(tn_array_create(
+      rt, &(tn_spec){TN_I64, shape->ndim, shape->dims}, &array));
   const size_t n = (size_t)tn_array_size(array);
   int64_t *values = malloc(n * sizeof *values + 1);
   if (!values) measure_fail("no memory for %zu indices", n);
   for (size_t i = 0; i < n; ++i)
     values[i] = (int64_t)(i * 2654435761u % (uint64_t)limit);
-  must_succeed(tn_array_set(array, values, n * sizeof *values));
+  ops_must_succeed(tn_array_set(array, values, n * sizeof *values));
   free(values);
   return array;
 }
@@ -81,76 +45,30 @@ static tn_array *pack_array(tn_runtime *rt, tn_array *array) {
   tn_operator *op = NULL;
   tn_params *params = NULL;
   tn_array *packed = NULL;
-  must_succeed(tn_operator_get(rt, "elemwise.cast", &op));
-  must_succeed(tn_params_parse(op, "dtype=i4", &params));
-  must_succeed(tn_call(rt, op, TN_IN(array), params, TN_OUT(&packed)));
+  ops_must_succeed(tn_operator_get(rt, "elemwise.cast", &op));
+  ops_must_succeed(tn_params_parse(op, "dtype=i4", &params));
+  ops_must_succeed(tn_call(rt, op, TN_IN(array), params, TN_OUT(&packed)));
   tn_params_release(params);
   tn_array_release(array);
   return packed;
 }
 
-static row open_row(tn_runtime *rt, const ops_case *c, tn_operator *op) {
-  row r = {.rt = rt, .op = op};
-  must_succeed(tn_params_parse(r.op, c->params, &r.params));
+static ops_row open_row(tn_runtime *rt, const ops_case *c, tn_operator *op) {
+  ops_row r = {.rt = rt, .op = op, .dtype = TN_F32};
+  ops_must_succeed(tn_params_parse(r.op, c->params, &r.params));
   const ops_extra extra = ops_extra_of(c);
   r.n_out = extra.n_out;
   r.flags = extra.n_aux > 0 ? TN_CALL_TRAIN : 0;
-  for (; r.n_in < OPS_IN && c->in[r.n_in].ndim > 0; ++r.n_in)
+  for (; r.n_in < OPS_IN && c->in[r.n_in].ndim > 0; ++r.n_in) {
+    const ops_shape *shape = &c->in[r.n_in];
     r.in[r.n_in] = extra.index_limit > 0 && r.n_in == extra.index_at
-                       ? draw_index(rt, &c->in[r.n_in], extra.index_limit)
-                       : draw_array(rt, c->in[r.n_in].ndim, c->in[r.n_in].dims);
+                       ? draw_index(rt, shape, extra.index_limit)
+                       : ops_draw_array(rt, r.dtype, shape->ndim, shape->dims);
+  }
   if (strcmp(c->op, "nn.dequantize") == 0) r.in[0] = pack_array(rt, r.in[0]);
   r.n_grads = r.n_in - extra.n_aux;
-  const tn_inputs in = {r.n_in, r.in};
-  const tn_outputs to = {r.n_out, r.out, NULL};
-  if (r.flags != 0)
-    must_succeed(tn_call_train(rt, r.op, &in, r.params, &to));
-  else
-    must_succeed(tn_call(rt, r.op, &in, r.params, &to));
-  const tn_tensor *out = tn_array_tensor(r.out[0]);
-  r.head[0] = draw_array(rt, out->ndim, out->shape);
-  must_succeed(
-      tn_call_prepare(rt,
-                      &(tn_preparation){.struct_size = sizeof(tn_preparation),
-                                        .flags = r.flags,
-                                        .op = r.op,
-                                        .params = r.params,
-                                        .inputs = in,
-                                        .outputs = to},
-                      &r.forward));
+  ops_row_prepare(&r);
   return r;
-}
-
-static void close_row(row *r) {
-  tn_prepared_release(r->forward);
-  for (size_t i = 0; i < r->n_in; ++i) {
-    tn_array_release(r->in[i]);
-    tn_array_release(r->grads[i]);
-  }
-  for (size_t i = 0; i < r->n_out; ++i) tn_array_release(r->out[i]);
-  tn_array_release(r->head[0]);
-  tn_params_release(r->params);
-}
-
-static void forward_once(void *arg) {
-  row *r = arg;
-  must_succeed(tn_call_run(r->forward));
-  must_succeed(tn_array_wait(r->out[0]));
-}
-
-static void backward_once(void *arg) {
-  row *r = arg;
-  must_succeed(tn_call_backward(
-      r->rt, r->op,
-      &(tn_backward){.struct_size = sizeof(tn_backward),
-                     .flags = r->flags,
-                     .params = r->params,
-                     .inputs = {r->n_in, r->in},
-                     .outputs = {r->n_out, r->out},
-                     .out_grads = {r->n_out, r->head},
-                     .in_grads = {r->n_grads, r->grads, r->req}}));
-  for (size_t i = 0; i < r->n_grads; ++i)
-    if (r->req[i] != TN_REQ_NULL) must_succeed(tn_array_wait(r->grads[i]));
 }
 
 static void run_row(tn_runtime *rt, const ops_case *c) {
@@ -159,23 +77,17 @@ static void run_row(tn_runtime *rt, const ops_case *c) {
     fprintf(stderr, "SKIPPED %s: no operator %s\n", c->name, c->op);
     return;
   }
-  row r = open_row(rt, c, op);
+  ops_row r = open_row(rt, c, op);
   for (int p = 0; p < OPS_PASSES && c->pass[p].name; ++p) {
     const uint32_t grads = c->pass[p].grads;
     for (size_t i = 0; i < r.n_in; ++i)
       r.req[i] = (grads >> i & 1) != 0 ? TN_REQ_WRITE : TN_REQ_NULL;
-    const double ns =
-        measure_cpu(grads == 0 ? forward_once : backward_once, &r, SECONDS);
+    const double ns = measure_cpu(
+        grads == 0 ? ops_row_forward : ops_row_backward, &r, SECONDS);
     printf("%s/%s %.2f\n", c->pass[p].name, c->name, ns / 1e3);
     fflush(stdout);
   }
-  close_row(&r);
-}
-
-static int is_wanted(const ops_case *c, int n, char **parts) {
-  for (int i = 0; i < n; ++i)
-    if (strstr(c->name, parts[i])) return 1;
-  return n == 0;
+  ops_row_close(&r);
 }
 
 static void print_row(const ops_case *c) {
@@ -226,11 +138,11 @@ static int is_short(const ops_case *c) {
 
 static tn_runtime *open_runtime(uint32_t engine, int n, char **plugins) {
   tn_runtime *rt = NULL;
-  must_succeed(tn_runtime_create(
+  ops_must_succeed(tn_runtime_create(
       &(tn_options){
           .struct_size = sizeof(tn_options), .workers = 1, .engine = engine},
       &rt));
-  for (int i = 0; i < n; ++i) must_succeed(tn_plugin_load(rt, plugins[i]));
+  for (int i = 0; i < n; ++i) ops_must_succeed(tn_plugin_load(rt, plugins[i]));
   return rt;
 }
 
@@ -249,7 +161,7 @@ int main(int argc, char **argv) {
   n += n < argc;
   if (formulas) ops_measure_formulas(rt[0], argc - n, argv + n);
   for (int i = 0; !formulas && i < OPS_N_CASES; ++i)
-    if (is_wanted(&ops_cases[i], argc - n, argv + n))
+    if (ops_is_wanted(ops_cases[i].name, argc - n, argv + n))
       run_row(rt[is_short(&ops_cases[i])], &ops_cases[i]);
   for (int i = 0; i < KINDS; ++i) tn_runtime_release(rt[i]);
   return 0;

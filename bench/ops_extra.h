@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ops_extra.h: what the row of an operator (ops.h) says beside shapes and
- * parameters: further outputs, and inputs that are indices.
+ * ops_extra.h: further facts of some rows of ops.h: the number of outputs,
+ * states, and inputs of indices.
  */
 #ifndef TENON_BENCH_OPS_EXTRA_H_
 #define TENON_BENCH_OPS_EXTRA_H_
 
 #include "ops.h"
 
-/* Properties that few rows have, by name. */
+/* Few rows need one. */
 typedef struct ops_extra {
   const char *name;
   uint32_t n_out;      /* outputs, hidden ones too */
@@ -48,7 +48,7 @@ static const ops_extra ops_extras[] = {
     {"max pool indices 3x3/2 64 112", 2, 0, 0, 0},
 };
 
-/* That of a row. */
+/* Returns the facts of a row. */
 static inline ops_extra ops_extra_of(const ops_case *c) {
   const ops_extra none = {c->name, 1, 0, 0, 0};
   for (size_t i = 0; i < sizeof ops_extras / sizeof *ops_extras; ++i)
