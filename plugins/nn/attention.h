@@ -9,6 +9,7 @@
 #define NN_ATTENTION_H_
 
 #include "axis.h"
+#include "operands.h"
 
 enum {
   NN_ATTENTION_ROWS = 64,    /* rows of a tile, at most */
@@ -118,16 +119,12 @@ nn_attention_room nn_attention_divide_room(const nn_attention_call *a,
 /* Sets or returns number i of an array in the type of the computation. */
 static inline void nn_attention_put(const nn_attention_call *a, void *array,
                                     int64_t i, double value) {
-  if (a->mode.compute == TN_F32)
-    ((float *)array)[i] = (float)value;
-  else
-    ((double *)array)[i] = value;
+  nn_operands_set(a->mode.compute, array, i, value, 0);
 }
 
 static inline double nn_attention_get(const nn_attention_call *a,
                                       const void *array, int64_t i) {
-  return a->mode.compute == TN_F32 ? (double)((const float *)array)[i]
-                                   : ((const double *)array)[i];
+  return nn_operands_get(a->mode.compute, array, i);
 }
 
 /* Computes the masked scores of a tile into room->scores from room->q. With

@@ -21,6 +21,7 @@
 
 #include "axis.h"
 #include "conv.h"
+#include "operands.h"
 #include "tenon/kernel/kernel.h"
 #include "workspaces.h"
 
@@ -306,9 +307,7 @@ static void clear_margins(const plan *p, char *workspace) {
 
 /* Returns the bias of filter k; 0 if there is no bias. */
 static double read_bias(const nn_conv *c, const char *bias, int64_t k) {
-  if (!bias) return 0;
-  return c->dtype == TN_F32 ? (double)((const float *)(const void *)bias)[k]
-                            : ((const double *)(const void *)bias)[k];
+  return bias ? nn_operands_get(c->dtype, bias, k) : 0;
 }
 
 /* Computes the output images of a channel's filters from the channel's image.

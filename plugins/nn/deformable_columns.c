@@ -5,6 +5,7 @@
  */
 #include "deformable_columns.h"
 
+#include "operands.h"
 #include "sample_block.h"
 
 /* A part of a panel: one element of a block of windows, in the channels of a
@@ -23,14 +24,6 @@ typedef struct piece {
 static char *locate_element(const nn_deformable *d, const char *array,
                             int64_t i) {
   return (char *)(uintptr_t)array + i * d->conv.bytes;
-}
-
-/* Returns element i as a number. */
-static double read_element(const nn_deformable *d, const char *array,
-                           int64_t i) {
-  return d->conv.dtype == TN_F32
-             ? (double)((const float *)(const void *)array)[i]
-             : ((const double *)(const void *)array)[i];
 }
 
 /* Returns the mode of the loops of sample_block.h. */
@@ -55,8 +48,9 @@ static int64_t find_offset(const piece *p) {
 static void find_lines(const piece *p, int64_t i, nn_sample_line *lines) {
   const nn_deformable_view *v = &p->d->view;
   const int64_t at = find_offset(p) + i;
-  const double offset[] = {read_element(p->d, p->d->offset, at),
-                           read_element(p->d, p->d->offset, at + v->windows)};
+  const double offset[] = {
+      nn_operands_get(p->d->conv.dtype, p->d->offset, at),
+      nn_operands_get(p->d->conv.dtype, p->d->offset, at + v->windows)};
   nn_deformable_find_lines(v, p->tap, p->window + i, offset, lines);
 }
 
@@ -161,18 +155,6 @@ void nn_deformable_add_panel(const nn_deformable *d,
 
 /* ------------------------------------------------------------------ slopes */
 
-/* Stores a number as element i, or adds it. */
-static void store_element(const nn_deformable *d, char *array, int64_t i,
-                          double value, int add) {
-  if (d->conv.dtype == TN_F32) {
-    float *to = (float *)(void *)array + i;
-    *to = (float)(add ? (double)*to + value : value);
-  } else {
-    double *to = (double *)(void *)array + i;
-    *to = add ? *to + value : value;
-  }
-}
-
 /* Returns the sum of weights times products of window i. */
 static double sum_products(const nn_sample_taps *taps, const double *products,
                            int64_t i) {
@@ -197,19 +179,21 @@ static void write_slopes(const piece *p, const void *arg) {
                              locate_row(p, c), products);
   for (int64_t i = 0; i < p->block.n; ++i) {
     const double factor =
-        d->mask ? read_element(d, d->mask, find_mask(p) + i) : 1;
+        d->mask ? nn_operands_get(d->conv.dtype, d->mask, find_mask(p) + i) : 1;
     find_lines(p, i, lines);
     for (int k = 0; to->offset && k < 2; ++k) {
       const nn_sample_taps taps =
           nn_sample_join_lines(&d->view.rule, lines, k + 1);
-      store_element(d, to->offset, find_offset(p) + k * d->view.windows + i,
-                    factor * sum_products(&taps, products, i),
-                    to->add_offset || is_later);
+      nn_operands_set(d->conv.dtype, to->offset,
+                      find_offset(p) + k * d->view.windows + i,
+                      factor * sum_products(&taps, products, i),
+                      to->add_offset || is_later);
     }
     const nn_sample_taps taps = nn_sample_join_lines(&d->view.rule, lines, -1);
     if (to->mask)
-      store_element(d, to->mask, find_mask(p) + i,
-                    sum_products(&taps, products, i), to->add_mask || is_later);
+      nn_operands_set(d->conv.dtype, to->mask, find_mask(p) + i,
+                      sum_products(&taps, products, i),
+                      to->add_mask || is_later);
   }
 }
 

@@ -17,6 +17,23 @@ typedef struct nn_operands {
   char *memory;
 } nn_operands;
 
+/* Returns element i of a dense array of f32 or f64. [any] */
+static inline double nn_operands_get(tn_dtype dtype, const void *array,
+                                     int64_t i) {
+  return dtype == TN_F32 ? (double)((const float *)array)[i]
+                         : ((const double *)array)[i];
+}
+
+/* Sets it to a number, or adds the number to it. [any] */
+static inline void nn_operands_set(tn_dtype dtype, void *array, int64_t i,
+                                   double value, int add) {
+  if (add) value += nn_operands_get(dtype, array, i);
+  if (dtype == TN_F32)
+    ((float *)array)[i] = (float)value;
+  else
+    ((double *)array)[i] = value;
+}
+
 /* Bytes of workspace to convert every operand that has elements and another
  * type than the computation; a multiple of 64. [any] */
 uint64_t nn_operands_count_bytes(const tn_frame *call);

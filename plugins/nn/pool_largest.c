@@ -26,24 +26,28 @@ typedef struct row_args {
   int64_t dilate; /* distance between taps */
 } row_args;
 
+/* Returns for which i below n element at + i*step is inside of the row. */
+static inline nn_range find_inside(const row_args *row, int64_t at, int64_t n) {
+  const int64_t first = nn_max(nn_ceil_div(-at, row->step), 0);
+  const int64_t last = nn_ceil_div(row->length - at, row->step);
+  const int64_t begin = nn_min(first, n);
+  return (nn_range){begin, nn_max(nn_min(last, n), begin)};
+}
+
 /* Copies n elements of a row, `step` apart from `at` on. Padding is the least
  * number. */
 #define COPY_ROW(name, type)                                                   \
   TN_KERNEL_BODY void name(const row_args *row, const type *x, int64_t at,     \
                            int64_t n, type *restrict to) {                     \
-    const int64_t step = row->step;                                            \
-    const int64_t rest = row->length - at;                                     \
-    const int64_t begin = at < 0 ? nn_min((step - 1 - at) / step, n) : 0;      \
-    const int64_t inside = rest > 0 ? nn_min((rest + step - 1) / step, n) : 0; \
-    const int64_t end = nn_max(inside, begin);                                 \
-    for (int64_t i = 0; i < begin; ++i) to[i] = -(type)INFINITY;               \
-    if (step == 1)                                                             \
-      for (int64_t i = begin; i < end; ++i) to[i] = x[at + i];                 \
-    else if (step == 2)                                                        \
-      for (int64_t i = begin; i < end; ++i) to[i] = x[at + 2 * i];             \
+    const nn_range r = find_inside(row, at, n);                                \
+    for (int64_t i = 0; i < r.begin; ++i) to[i] = -(type)INFINITY;             \
+    if (row->step == 1)                                                        \
+      for (int64_t i = r.begin; i < r.end; ++i) to[i] = x[at + i];             \
+    else if (row->step == 2)                                                   \
+      for (int64_t i = r.begin; i < r.end; ++i) to[i] = x[at + 2 * i];         \
     else                                                                       \
-      for (int64_t i = begin; i < end; ++i) to[i] = x[at + i * step];          \
-    for (int64_t i = end; i < n; ++i) to[i] = -(type)INFINITY;                 \
+      for (int64_t i = r.begin; i < r.end; ++i) to[i] = x[at + i * row->step]; \
+    for (int64_t i = r.end; i < n; ++i) to[i] = -(type)INFINITY;               \
   }
 COPY_ROW(copy_row_f32, float)
 COPY_ROW(copy_row_f64, double)
@@ -93,20 +97,17 @@ static int64_t find_first(const row_args *row, int64_t i) {
 
 /* Begins n windows with the least number, at the first tap that each has: of
  * elements that are all the least, the first is the largest. */
-#define BEGIN(name, type, index)                                           \
-  static void name(const row_args *row, int64_t n, type *values) {         \
-    index *restrict at = row->indices;                                     \
-    const int64_t padded = nn_min(nn_ceil_div(-row->at, row->step), n);    \
-    const int64_t begin = row->at < 0 ? padded : 0;                        \
-    const index first = (index)(row->first + row->at);                     \
-    const index step = (index)row->step;                                   \
-    const int64_t rest = nn_ceil_div(row->length - row->at, row->step);    \
-    const int64_t end = nn_max(nn_min(rest, n), begin);                    \
-    for (int64_t i = 0; i < n; ++i) values[i] = -(type)INFINITY;           \
-    for (int64_t i = 0; i < begin; ++i) at[i] = (index)find_first(row, i); \
-    for (index i = (index)begin; i < (index)end; ++i)                      \
-      at[i] = first + i * step;                                            \
-    for (int64_t i = end; i < n; ++i) at[i] = -1;                          \
+#define BEGIN(name, type, index)                                             \
+  static void name(const row_args *row, int64_t n, type *values) {           \
+    index *restrict at = row->indices;                                       \
+    const index first = (index)(row->first + row->at);                       \
+    const index step = (index)row->step;                                     \
+    const nn_range r = find_inside(row, row->at, n);                         \
+    for (int64_t i = 0; i < n; ++i) values[i] = -(type)INFINITY;             \
+    for (int64_t i = 0; i < r.begin; ++i) at[i] = (index)find_first(row, i); \
+    for (index i = (index)r.begin; i < (index)r.end; ++i)                    \
+      at[i] = first + i * step;                                              \
+    for (int64_t i = r.end; i < n; ++i) at[i] = -1;                          \
   }
 BEGIN(begin_f32, float, int32_t)
 BEGIN(begin_f64, double, int64_t)
@@ -117,16 +118,15 @@ void nn_pool_find_line(const nn_pool_line *line, nn_pool_largest *chunk) {
   const nn_pool_place b =
       nn_pool_find_place(line->pool, line->number * v->out[2]);
   const int64_t n =
-      (line->windows.end - line->windows.begin + LANES - 1) / LANES * LANES;
-  row_args row = {chunk->at,
-                  0,
-                  0,
-                  line->windows.begin * v->stride[2] - v->pad[2],
-                  v->stride[2],
-                  (v->kernel[2] - 1) * v->dilate[2],
-                  v->dilate[2]};
-  if (b.begin[0] < b.end[0] && b.begin[1] < b.end[1]) row.length = v->in[2];
-  row.first = (b.begin[0] * v->in[1] + b.begin[1]) * v->in[2];
+      nn_ceil_div(line->windows.end - line->windows.begin, LANES) * LANES;
+  const int has_rows = b.begin[0] < b.end[0] && b.begin[1] < b.end[1];
+  row_args row = {.indices = chunk->at,
+                  .first = (b.begin[0] * v->in[1] + b.begin[1]) * v->in[2],
+                  .length = has_rows ? v->in[2] : 0,
+                  .at = line->windows.begin * v->stride[2] - v->pad[2],
+                  .step = v->stride[2],
+                  .reach = (v->kernel[2] - 1) * v->dilate[2],
+                  .dilate = v->dilate[2]};
   if (line->mode.compute == TN_F32)
     begin_f32(&row, n, (float *)(void *)chunk->values);
   else

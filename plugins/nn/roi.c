@@ -28,34 +28,15 @@ typedef struct roi_work {
   nn_workspaces workspaces; /* tables of roi_align */
 } roi_work;
 
-/* Returns element i of an array. */
-static double load_element(const roi_work *w, const char *array, int64_t i) {
-  return w->dtype == TN_F32 ? (double)((const float *)(const void *)array)[i]
-                            : ((const double *)(const void *)array)[i];
-}
-
-/* Stores element i of the result. */
-static void store_element(const roi_work *w, int64_t i, double x) {
-  if (w->dtype == TN_F32)
-    ((float *)(void *)w->to)[i] = (float)x;
-  else
-    ((double *)(void *)w->to)[i] = x;
-}
-
-/* Adds to element i of the result. */
-static void add_to(const roi_work *w, int64_t i, double x) {
-  store_element(w, i, load_element(w, w->to, i) + x);
-}
-
 /* Returns the image of a region. */
 static int64_t find_image(const roi_work *w, int64_t region) {
-  return (int64_t)load_element(w, w->rois, region * 5);
+  return (int64_t)nn_operands_get(w->dtype, w->rois, region * 5);
 }
 
 /* Reports a region whose image does not exist. */
 static int32_t check_regions(const tn_frame *call, const roi_work *w) {
   for (int64_t r = 0; r < w->view.regions; ++r) {
-    const double image = load_element(w, w->rois, r * 5);
+    const double image = nn_operands_get(w->dtype, w->rois, r * 5);
     if (image > -1 && image < (double)w->view.images) continue;
     return TN_FAIL(call, TN_OUT_OF_RANGE,
                    "region %lld is of image %g, but `data` has %lld images",
@@ -92,7 +73,7 @@ static int64_t find_largest(const roi_work *w, int64_t plane, nn_roi_range down,
   for (int64_t y = down.begin; y < down.end; ++y)
     for (int64_t x = across.begin; x < across.end && !isnan(largest); ++x) {
       const int64_t at = y * v->size[1] + x;
-      const double e = load_element(w, w->data, first + at);
+      const double e = nn_operands_get(w->dtype, w->data, first + at);
       if (best >= 0 && !(e > largest) && !isnan(e)) continue;
       best = at;
       largest = e;
@@ -112,17 +93,19 @@ static int32_t pool_slice(void *arg, int64_t begin, int64_t end) {
         w->rois + region * 5 * tn_dtype_bytes(w->dtype); /* its numbers */
     const int64_t plane =
         find_image(w, region) * v->channels + i / bins % v->channels;
-    const nn_roi_range down =
-        nn_roi_find_bin(v, 0, bin / v->bins[1], load_element(w, roi, 2),
-                        load_element(w, roi, 4));
-    const nn_roi_range across =
-        nn_roi_find_bin(v, 1, bin % v->bins[1], load_element(w, roi, 1),
-                        load_element(w, roi, 3));
+    const nn_roi_range down = nn_roi_find_bin(
+        v, 0, bin / v->bins[1], nn_operands_get(w->dtype, roi, 2),
+        nn_operands_get(w->dtype, roi, 4));
+    const nn_roi_range across = nn_roi_find_bin(
+        v, 1, bin % v->bins[1], nn_operands_get(w->dtype, roi, 1),
+        nn_operands_get(w->dtype, roi, 3));
     const int64_t at = find_largest(w, plane, down, across);
     if (w->chosen) w->chosen[i] = (int32_t)at;
     if (w->to)
-      store_element(w, i,
-                    at < 0 ? 0 : load_element(w, w->data, plane * size + at));
+      nn_operands_set(
+          w->dtype, w->to, i,
+          at < 0 ? 0 : nn_operands_get(w->dtype, w->data, plane * size + at),
+          0);
   }
   return TN_OK;
 }
@@ -143,8 +126,8 @@ static int32_t unpool_slice(void *arg, int64_t begin, int64_t end) {
       const int64_t from = (region * v->channels + c) * bins + i % bins;
       const int64_t plane = find_image(w, region) * v->channels + c;
       if (w->chosen[from] >= 0 && w->chosen[from] < size)
-        add_to(w, plane * size + w->chosen[from],
-               load_element(w, w->data, from));
+        nn_operands_set(w->dtype, w->to, plane * size + w->chosen[from],
+                        nn_operands_get(w->dtype, w->data, from), 1);
     }
   }
   return TN_OK;
@@ -222,9 +205,9 @@ static uint64_t count_table_bytes(const nn_roi_view *v, int d) {
 static roi_table fill_table(const roi_work *w, int64_t region, int d,
                             char *memory) {
   const nn_roi_view *v = &w->view;
-  const nn_roi_line line =
-      nn_roi_find_line(v, d, load_element(w, w->rois, region * 5 + 2 - d),
-                       load_element(w, w->rois, region * 5 + 4 - d));
+  const nn_roi_line line = nn_roi_find_line(
+      v, d, nn_operands_get(w->dtype, w->rois, region * 5 + 2 - d),
+      nn_operands_get(w->dtype, w->rois, region * 5 + 4 - d));
   roi_table table = {.n = v->size[d]};
   table.ranges = (nn_roi_range *)(void *)memory;
   table.weights = (double *)(void *)(table.ranges + v->bins[d]);
@@ -252,7 +235,8 @@ static double reduce_bin(const roi_work *w, const roi_table *tables,
     if (!(rows[y - down.begin] > 0)) continue;
     for (int64_t x = across.begin; x < across.end; ++x)
       if (columns[x - across.begin] > 0)
-        row += columns[x - across.begin] * load_element(w, w->data, at + x);
+        row += columns[x - across.begin] *
+               nn_operands_get(w->dtype, w->data, at + x);
     sum += rows[y - down.begin] * row;
   }
   return sum;
@@ -271,7 +255,8 @@ static void add_bin(const roi_work *w, const roi_table *tables,
     if (!(rows[y - down.begin] > 0)) continue;
     for (int64_t x = across.begin; x < across.end; ++x)
       if (columns[x - across.begin] > 0)
-        add_to(w, at + x, row * columns[x - across.begin]);
+        nn_operands_set(w->dtype, w->to, at + x,
+                        row * columns[x - across.begin], 1);
   }
 }
 
@@ -290,9 +275,10 @@ static void align_channels(const roi_work *w, int64_t region, nn_range channels,
       const int64_t plane = image * v->channels + c;
       const int64_t own = (region * v->channels + c) * bins + i;
       if (w->is_back)
-        add_bin(w, tables, bin, plane, load_element(w, w->data, own));
+        add_bin(w, tables, bin, plane, nn_operands_get(w->dtype, w->data, own));
       else
-        store_element(w, own, reduce_bin(w, tables, bin, plane));
+        nn_operands_set(w->dtype, w->to, own, reduce_bin(w, tables, bin, plane),
+                        0);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "axis.h"
+#include "operands.h"
 #include "window.h"
 
 enum {
@@ -134,17 +135,6 @@ static void multiply_block(const sample_work *w, const nn_sample_points *points,
   }
 }
 
-/* Stores an element of the gradient of the grid. */
-static void store_slope(const sample_work *w, int64_t i, double value) {
-  if (w->sample->mode.compute == TN_F32) {
-    float *to = (float *)(void *)w->to + i;
-    *to = (float)(w->add ? (double)*to + value : value);
-  } else {
-    double *to = (double *)(void *)w->to + i;
-    *to = w->add ? *to + value : value;
-  }
-}
-
 /* Returns the gradient of coordinate k of point p. A tap without a slope counts
  * for nothing, even if its element is not finite. */
 static double sum_slopes(const nn_sample_block *block, const double *slopes,
@@ -173,8 +163,9 @@ static int32_t slope_slice(void *arg, int64_t begin, int64_t end) {
     multiply_block(w, &points, &block, &by);
     for (int k = 0; k < s->rule.rank; ++k)
       for (int64_t p = 0; p < points.n; ++p)
-        store_slope(w, first + p * s->point_step + k * s->coordinate_step,
-                    sum_slopes(&block, slopes.of[k], &by, p));
+        nn_operands_set(s->mode.compute, w->to,
+                        first + p * s->point_step + k * s->coordinate_step,
+                        sum_slopes(&block, slopes.of[k], &by, p), w->add);
   }
   return TN_OK;
 }

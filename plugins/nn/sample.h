@@ -25,13 +25,6 @@ typedef struct nn_sample {
   int64_t coordinate_step;
 } nn_sample;
 
-/* Returns element i of an array in the type of the computation. [any] */
-static inline double nn_sample_read(const nn_sample *s, const void *array,
-                                    int64_t i) {
-  return s->mode.compute == TN_F32 ? (double)((const float *)array)[i]
-                                   : ((const double *)array)[i];
-}
-
 /* The arrays of a call; `out` is the output gradient in a backward call. */
 typedef struct nn_sample_arrays {
   const void *data;

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "axis.h"
+#include "operands.h"
 
 enum { BLOCK = NN_SAMPLE_BLOCK };
 
@@ -21,10 +22,10 @@ static void find_lines(const nn_sample_points *points, int64_t p,
       points->image * s->grid_step + (points->first + p) * s->point_step;
   for (int k = 0; k < s->rule.rank; ++k) {
     const int d = NN_SAMPLE_RANK - 1 - k;
-    nn_sample_find_line(
-        &s->rule, s->rule.size[d],
-        nn_sample_read(s, points->grid, at + k * s->coordinate_step),
-        &lines[d]);
+    nn_sample_find_line(&s->rule, s->rule.size[d],
+                        nn_operands_get(s->mode.compute, points->grid,
+                                        at + k * s->coordinate_step),
+                        &lines[d]);
   }
 }
 
