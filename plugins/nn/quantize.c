@@ -9,6 +9,7 @@
 #include "axis.h"
 #include "quantize.h"
 #include "tenon/kernel/storage_loops.h"
+#include "window.h"
 
 /* ------------------------------------------------------------------- shapes */
 
@@ -37,8 +38,7 @@ static int32_t infer_scales(const tn_frame *call, int has_axis, int64_t axis,
     if (length > 0) shape[dim] = (length - 1) / block + 1;
   }
   for (uint32_t i = 1; i < call->n_in && code == TN_OK; ++i)
-    if (call->in[i].ndim != -2)
-      code = call->host->set_shape(call, TN_OPERAND_IN, i, ndim, shape);
+    code = call->host->set_shape(call, TN_OPERAND_IN, i, ndim, shape);
   return code;
 }
 
@@ -137,10 +137,6 @@ static void repeat_number(void *to, tn_dtype dtype, double x, int64_t n) {
     for (int64_t i = 0; i < n; ++i) ((double *)to)[i] = x;
 }
 
-static int64_t get_lesser(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* Sets the scale, or the zero point, of each of n elements from element `first`
  * on: all inside of one line are equal, or follow each other. */
 static void spread_rows(const scaling *s, const tn_tensor *t, char *to,
@@ -155,7 +151,7 @@ static void spread_rows(const scaling *s, const tn_tensor *t, char *to,
   for (int64_t i = 0; i < n; i += run) {
     const int64_t at = nn_quantize_scale_at(v, first + i);
     double x;
-    run = get_lesser(row - (first + i) % row, n - i);
+    run = nn_min(row - (first + i) % row, n - i);
     if (are_equal) {
       read_numbers(&x, &as_f64, t, at, 1);
       repeat_number(to + i * bytes, s->mode.compute, x, run);
@@ -177,8 +173,8 @@ static void spread_blocks(const scaling *s, const tn_tensor *t, char *to,
   int64_t l = first % v->length, run = 0;
   read_numbers(scales, &as_f64, t, at, last - at + 1);
   for (int64_t i = 0, k = 0; i < n; i += run, ++k) {
-    run = get_lesser(v->block - l % v->block, v->length - l);
-    run = get_lesser(run, n - i);
+    run = nn_min(v->block - l % v->block, v->length - l);
+    run = nn_min(run, n - i);
     repeat_number(to + i * bytes, s->mode.compute, scales[k], run);
     l = l + run < v->length ? l + run : 0;
   }
@@ -206,7 +202,7 @@ static int32_t scale_parts(void *arg, int64_t begin, int64_t end) {
   for (int64_t first = begin * PART; first < size && first < end * PART;
        first += PART) {
     char *to = (char *)out->data + tn_dtype_bytes_of(out->dtype, first);
-    p.n = size - first < PART ? size - first : PART;
+    p.n = nn_min(size - first, PART);
     read_numbers(x, &s->mode, s->data, first, p.n);
     spread_numbers(s, s->scale, scale, first, p.n);
     if (s->zero != NULL) spread_numbers(s, s->zero, zero, first, p.n);
@@ -222,7 +218,7 @@ static int32_t scale_parts(void *arg, int64_t begin, int64_t end) {
 static int32_t run_scaling(const tn_frame *call, scaling *s) {
   const int64_t size = tn_tensor_size(s->data);
   if (size == 0) return TN_OK;
-  return nn_run_parallel(call, (size + PART - 1) / PART, PART, scale_parts, s);
+  return nn_run_parallel(call, nn_ceil_div(size, PART), PART, scale_parts, s);
 }
 
 /* The operands of a call of one of the three operators. */
