@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_uses.h"
 #include "fake_work.h"
-#include "kernels.h"
 
 enum { MOST_SWEEPS = 60 };
 
@@ -489,19 +489,6 @@ static void run_job(fake *f, const void *arg) {
 
 /* ------------------------------------------------------------------ submit */
 
-/* The memory that a job uses. */
-typedef struct uses {
-  const void *at[8];
-  size_t bytes[8];
-  size_t n;
-} uses;
-
-static void add_use(uses *u, const void *at, int64_t bytes) {
-  if (!at) return;
-  u->at[u->n] = at;
-  u->bytes[u->n++] = (size_t)bytes;
-}
-
 static int64_t count_extent(int ld, int rows, int columns, int width) {
   return ((int64_t)(columns - 1) * ld + rows) * width;
 }
@@ -511,7 +498,8 @@ static int is_triangular(const fake_job *w) {
 }
 
 /* Operands without lists. */
-static void add_matrices(const fake_job *w, uses *reads, uses *writes) {
+static void add_matrices(const fake_job *w, fake_uses *reads,
+                         fake_uses *writes) {
   const int width = w->wide ? 8 : 4;
   const int is_lu = w->kind == FAKE_GETRS, is_solve = is_triangular(w);
   const int side = w->side == SOLVER_LEFT ? w->m : w->n;
@@ -548,7 +536,7 @@ static int check_job(const fake_job *w) {
 
 int fake_job_submit(const void *handle, int magic, const fake_job *w) {
   const fake_handle *h = handle;
-  uses reads = {.n = 0}, writes = {.n = 0};
+  fake_uses reads = {.n = 0}, writes = {.n = 0};
   if (fake_handle_check(handle, magic) || check_job(w)) return -1;
   if (!h->has_stream || !h->stream) {
     fake_violate(fake_cuda(), "enqueues a factorisation without a stream");
@@ -572,15 +560,6 @@ int fake_job_submit(const void *handle, int magic, const fake_job *w) {
           (int64_t)w->n * (w->wide ? 8 : 4));
   add_use(&writes, w->ws, (int64_t)w->size * (w->wide ? 8 : 4));
   add_use(&writes, w->info, (int64_t)w->count * 4);
-  const fake_work work = {.run = run_job,
-                          .arg = w,
-                          .arg_bytes = sizeof *w,
-                          .reads = reads.at,
-                          .n_reads = reads.n,
-                          .writes = writes.at,
-                          .n_writes = writes.n,
-                          .read_bytes = reads.bytes,
-                          .write_bytes = writes.bytes};
-  fake_work copy = work;
-  return fake_cuda_submit(stream, &copy);
+  const fake_work work = {.run = run_job, .arg = w, .arg_bytes = sizeof *w};
+  return submit_uses(stream, work, &reads, &writes);
 }
