@@ -12,6 +12,8 @@
 
 enum { MOST_SWEEPS = 60 };
 
+_Thread_local int fake_is_wide;
+
 /* ----------------------------------------------------------------- handles */
 
 int fake_handle_create(void *out, int magic) {
@@ -534,7 +536,10 @@ static int check_job(const fake_job *w) {
   return 0;
 }
 
-int fake_job_submit(const void *handle, int magic, const fake_job *w) {
+int fake_job_submit(const void *handle, int magic, fake_job job) {
+  job.wide = fake_is_wide;
+  if (!job.has_lists) job.count = 1;
+  const fake_job *w = &job;
   const fake_handle *h = handle;
   fake_uses reads = {.n = 0}, writes = {.n = 0};
   if (fake_handle_check(handle, magic) || check_job(w)) return -1;
