@@ -306,7 +306,6 @@ static tn_program *bind_output(const char *op, uint32_t k, uint32_t flags,
                                int64_t rows, int64_t columns) {
   const tn_sig sig = {TN_F64, 2, {rows, columns}};
   tn_graph *g = NULL;
-  tn_program *p = NULL;
   tn_entry x, out[MOST_OUT];
   OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "a", &sig, &x));
@@ -320,11 +319,7 @@ static tn_program *bind_output(const char *op, uint32_t k, uint32_t flags,
   x = out[0];
   x.index = k;
   OK(tn_graph_heads_set(g, &x, 1));
-  const tn_bind how = {.struct_size = sizeof how,
-                       .flags = flags,
-                       .place = fixture_place("cuda(0)")};
-  OK(tn_program_bind(g, &how, &p));
-  tn_graph_release(g);
+  tn_program *p = bind_graph(g, flags);
   double *v = draw(1, rows, columns);
   OK(tn_array_set(find_array(p, TN_PROGRAM_ARGUMENT, "a"), v,
                   (size_t)(rows * columns) * sizeof *v));
