@@ -11,28 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../must.h"
 #include "../plugins/cases.h"
 #include "../plugins/rnn_check.h"
-#include "fake_cudnn.h"
-#include "fixture.h"
+#include "cudnn_fixture.h"
 #include "tenon/kernel_options.h"
 
-static void open_all(int devices, uint64_t seed) {
-  fixture_open(&(fake_cuda_options){.devices = devices, .seed = seed});
-  OK(tn_plugin_load(fixture, NN_FILE));
-  OK(tn_plugin_load(fixture, CUDNN_FILE));
-}
-
-static void close_all(void) {
-  fixture_close();
-#ifndef ON_GPU
-  const char *left = fake_cudnn_end();
-  if (!fixture_is_broken) must_be_silent(left);
-#endif
-}
-
-TestSuite(cudnn_rnn, .init = fixture_init, .fini = close_all);
+TestSuite(cudnn_rnn, .init = fixture_init, .fini = close_cudnn);
 
 /* ------------------------------------------------------------------- values
  */
@@ -45,19 +29,19 @@ static void check_types(const char *place) {
 }
 
 Test(cudnn_rnn, values_and_gradients_are_those_of_torch) {
-  open_all(1, 5);
+  open_cudnn(1, 5);
   check_types("cuda");
 }
 
 #ifndef ON_GPU
 Test(cudnn_rnn, weights_in_another_order_are_moved) {
   (void)setenv("FAKE_CUDNN_ORDER", "1", 1);
-  open_all(1, 6);
+  open_cudnn(1, 6);
   check_types("cuda");
 }
 
 Test(cudnn_rnn, the_second_device_has_handles_of_its_own) {
-  open_all(2, 7);
+  open_cudnn(2, 7);
   rnn_check(fixture, fixture_place("cuda(1)"), TN_F32, 4e-6);
   cr_assert_eq(fake_cudnn_counts_get().handles, 2);
 }
@@ -218,7 +202,7 @@ static void check_requests(void) {
 }
 
 Test(cudnn_rnn, requests_give_what_the_cpu_gives) {
-  open_all(1, 8);
+  open_cudnn(1, 8);
   check_requests();
 }
 
@@ -244,7 +228,7 @@ static tn_code call_forward(const problem *p, const char *params,
 Test(cudnn_rnn, dropped_elements_are_refused_in_training_alone) {
   const char *params = "state_size=3 mode=rnn_tanh num_layers=2 p=0.5";
   const char *one = "state_size=5 mode=rnn_relu p=0.5";
-  open_all(1, 11);
+  open_cudnn(1, 11);
   OK(call_forward(&problems[1], params, 0));
   OK(call_forward(&problems[0], one, TN_CALL_TRAIN));
   FAILS(call_forward(&problems[1], params, TN_CALL_TRAIN), TN_UNSUPPORTED,
@@ -253,7 +237,7 @@ Test(cudnn_rnn, dropped_elements_are_refused_in_training_alone) {
 
 Test(cudnn_rnn, rows_without_elements_are_refused) {
   const problem p = {"state_size=5 mode=rnn_relu", 1, 4, 3, 0, 5, 1, 1};
-  open_all(1, 12);
+  open_cudnn(1, 12);
   FAILS(call_forward(&p, p.params, 0), TN_UNSUPPORTED,
         "cuDNN has no sequences of rows without elements");
 }
@@ -264,7 +248,7 @@ Test(cudnn_rnn, no_steps_and_no_rows_change_nothing) {
       {"state_size=3 mode=gru bidirectional=true", 3, 0, 4, 5, 3, 1, 2},
       {"state_size=3 mode=lstm", 4, 4, 0, 5, 3, 1, 1},
       {"state_size=3 mode=rnn_tanh", 1, 0, 0, 5, 3, 1, 1}};
-  open_all(1, 12);
+  open_cudnn(1, 12);
   for (size_t i = 0; i < sizeof empty / sizeof *empty; ++i) {
     check_request(&empty[i], &(request){15, 7, 15, TN_REQ_WRITE});
     check_request(&empty[i], &(request){15, 7, 15, TN_REQ_ADD});
@@ -278,13 +262,13 @@ Test(cudnn_rnn, no_steps_and_no_rows_change_nothing) {
 
 Test(cudnn_rnn, requests_with_another_order_give_what_the_cpu_gives) {
   (void)setenv("FAKE_CUDNN_ORDER", "1", 1);
-  open_all(1, 9);
+  open_cudnn(1, 9);
   check_requests();
 }
 
 /* The gradient of `data` alone needs no gradient of weights. */
 Test(cudnn_rnn, weights_get_a_gradient_only_if_it_is_asked_for) {
-  open_all(1, 10);
+  open_cudnn(1, 10);
   call c = call_make("cuda", &problems[0], TN_F32);
   call_run(&c, 0, &(request){7, 3, 1, TN_REQ_WRITE});
   OK(tn_array_wait(c.grads[0]));
@@ -319,7 +303,7 @@ static double cell_of(double x) {
 
 Test(cudnn_rnn, factors_are_rounded_only_if_that_is_allowed) {
   const double x = 1 + 0x1p-12;
-  open_all(1, 3);
+  open_cudnn(1, 3);
   tn_operator *op = host_operator(fixture, "nn.rnn");
   cr_assert_eq(cell_of(x), x);
   OK(tn_operator_tune(op, "cudnn.rnn.cuda", "fast=true"));
@@ -337,7 +321,7 @@ static void fails_with(const char *function, tn_code want, const char *why) {
 }
 
 Test(cudnn_rnn, failures_are_reported) {
-  open_all(1, 13);
+  open_cudnn(1, 13);
   fails_with("cudnnSetRNNDescriptor_v8", TN_UNSUPPORTED,
              "cuDNN 9.19.0: planning: CUDNN_STATUS_NOT_SUPPORTED: there is no "
              "such kind of cells");
@@ -372,7 +356,7 @@ static void fails_backward(const char *function) {
 }
 
 Test(cudnn_rnn, failures_of_gradients_are_reported) {
-  open_all(1, 14);
+  open_cudnn(1, 14);
   fails_backward("cudnnRNNForward");
   fails_backward("cudnnRNNBackwardData_v8");
   fails_backward("cudnnRNNBackwardWeights_v8");
@@ -380,13 +364,13 @@ Test(cudnn_rnn, failures_of_gradients_are_reported) {
 
 Test(cudnn_rnn, of_an_older_version_is_refused_by_its_number) {
   (void)setenv("FAKE_CUDNN_VERSION", "8907", 1);
-  open_all(1, 15);
+  open_cudnn(1, 15);
   FAILS(call_forward(&problems[0], problems[0].params, 0), TN_UNSUPPORTED,
         "cuDNN 8.9.7 was found, and version 9 is wanted");
 }
 
 Test(cudnn_rnn, on_a_gpu_that_is_lost_fails_with_its_reason) {
-  open_all(1, 16);
+  open_cudnn(1, 16);
   OK(call_forward(&problems[0], problems[0].params, 0));
   call c = call_make("cuda", &problems[0], TN_F32);
   fixture_is_broken = true;
