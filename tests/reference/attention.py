@@ -20,7 +20,7 @@ RANDOM = np.random.default_rng(8)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 8,
                         dtype=torch.float64)
 

@@ -27,7 +27,7 @@ MAX = [F.max_pool1d, F.max_pool2d, F.max_pool3d]
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-8, 9, size=shape) / 8
 
 

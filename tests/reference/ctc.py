@@ -22,7 +22,7 @@ RANDOM = np.random.default_rng(13)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every float type holds."""
+    """Numbers with few bits, exact in every float type."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 8)
 
 

@@ -21,7 +21,7 @@ RANDOM = np.random.default_rng(40)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 

@@ -19,7 +19,7 @@ N, STEPS = 8, 3
 
 
 def draw():
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-16, 17, size=N) / 8
 
 

@@ -39,7 +39,7 @@ NUMPY = {"set": set_at, "add": np.add.at, "mul": np.multiply.at,
 
 
 def draw(*shape):
-    """Numbers with few bits, which every float type holds."""
+    """Numbers with few bits, exact in every float type."""
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 

@@ -25,7 +25,7 @@ DECONV = [F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d]
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-8, 9, size=shape) / 8
 
 
