@@ -46,7 +46,6 @@ int fake_handle_set_stream(void *handle, int magic, void *stream) {
   fake_handle *h = handle;
   if (fake_handle_check(handle, magic)) return -1;
   h->stream = stream;
-  h->has_stream = 1;
   return 0;
 }
 
@@ -157,8 +156,9 @@ static void multiply_vector(const fake_job *w, const double *a, int n, int op,
   }
 }
 
-/* x op(a) = b is op(a)^T x^T = b^T; of products, too. */
-static void solve_triangular(const fake_job *w, const double *a, double *b) {
+/* Solves op(a) x = b, or multiplies. On the right side, x op(a) = b is
+ * op(a)^T x^T = b^T. */
+static void apply_triangle(const fake_job *w, const double *a, double *b) {
   void (*const apply)(const fake_job *, const double *, int, int, double *,
                       int) =
       w->kind == FAKE_TRMM ? multiply_vector : solve_vector;
@@ -424,7 +424,7 @@ static void run_solve(const fake_job *w, const spot *s) {
   if (is_lu)
     solve_lu(w, a, s->pivots, b);
   else
-    solve_triangular(w, a, b);
+    apply_triangle(w, a, b);
   store_matrix(s->b, w->wide, b, w->ldb, is_lu ? w->n : w->m,
                is_lu ? w->k : w->n);
   free(a);
@@ -543,7 +543,7 @@ int fake_job_submit(const void *handle, int magic, fake_job job) {
   const fake_handle *h = handle;
   fake_uses reads = {.n = 0}, writes = {.n = 0};
   if (fake_handle_check(handle, magic) || check_job(w)) return -1;
-  if (!h->has_stream || !h->stream) {
+  if (!h->stream) {
     fake_violate(fake_cuda(), "enqueues a factorisation without a stream");
     return -1;
   }

@@ -41,9 +41,8 @@ typedef struct fake_job {
 /* A handle of either library. */
 typedef struct fake_handle {
   int magic;
-  int has_stream;
   int device;
-  void *stream;
+  void *stream; /* NULL: not set */
 } fake_handle;
 
 /* Creates a handle for the current device: a status. */
