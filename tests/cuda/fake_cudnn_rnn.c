@@ -222,8 +222,7 @@ int cudnnGetRNNWeightParams(dnn_handle handle, dnn_rnn rnn, int32_t layer,
   if (layer < 0 || layer >= k.layers * k.directions || which < 0 ||
       which >= 2 * k.gates || bytes != weights_bytes(rnn) || !matrix || !bias)
     return refuse(BAD_PARAM, "there are no such weights");
-  const int row =
-      (int)(which < k.gates ? rnn_inputs(&k, layer / k.directions) : k.units);
+  const int row = (int)rnn_row(&k, layer, which);
   *matrix = (struct cudnnTensorStruct){
       rnn->type, 3, {1, (int)k.units, row}, {(int)k.units * row, row, 1}};
   *bias = (struct cudnnTensorStruct){
