@@ -71,7 +71,7 @@ static const windows_case deconv_cases[] = {
 };
 enum { N_DECONVS = sizeof deconv_cases / sizeof *deconv_cases };
 
-/* The case of which an odd number of elements is removed, with steps of 1. */
+/* In this case, an odd number of elements is removed, with steps of 1. */
 static bool is_odd(const windows_case *c) {
   return strstr(c->params, "target_shape=[5,3]") != NULL;
 }
@@ -148,7 +148,8 @@ Test(cudnn, a_deconvolution_that_leaves_a_window_out_is_refused) {
             "target_shape wants one less at the end of dimension 2");
 }
 
-Test(cudnn, such_a_deconvolution_is_computed_by_the_companion_of_nn) {
+Test(cudnn,
+     the_companion_of_nn_computes_a_deconvolution_that_leaves_a_window_out) {
   windows_place = "cuda";
   open_cudnn(1, 16);
   OK(tn_plugin_load(fixture, NN_CUDA_FILE));

@@ -50,7 +50,7 @@ Test(cudnn_rnn, the_second_device_has_handles_of_its_own) {
 /* ----------------------------------------------------------------- requests
  */
 
-/* Layers of both directions. */
+/* A network and its sizes. */
 typedef struct problem {
   const char *params;
   int64_t gates;
@@ -68,8 +68,8 @@ enum { N_PROBLEMS = sizeof problems / sizeof *problems };
 
 enum { N_IN = 4, N_OUT = 3 };
 
-/* Which arrays a call has and which results it is asked for: bit i for input
- * or output i. */
+/* The arrays and the requested gradients of a call: bit i is for input or
+ * output i. */
 typedef struct request {
   unsigned in;
   unsigned heads;
@@ -107,7 +107,7 @@ typedef struct call {
   tn_array *grads[N_IN];
 } call;
 
-static call call_make(const char *place, const problem *p, tn_dtype dtype) {
+static call make_call(const char *place, const problem *p, tn_dtype dtype) {
   const int64_t n = count_parameters(p);
   const int64_t state[] = {p->layers * p->directions, p->batch, p->units};
   const int64_t out[] = {p->steps, p->batch, p->directions * p->units};
@@ -128,7 +128,7 @@ static call call_make(const char *place, const problem *p, tn_dtype dtype) {
   return c;
 }
 
-static void call_release(call *c) {
+static void release_call(call *c) {
   for (int i = 0; i < N_IN; ++i)
     tn_array_release(c->in[i]), tn_array_release(c->grads[i]);
   for (int i = 0; i < N_OUT; ++i) tn_array_release(c->heads[i]);
@@ -144,9 +144,9 @@ static void drop_absent(tn_array **arrays, int n, unsigned present) {
   }
 }
 
-/* Computes outputs, and the gradients that are asked for; those that are added
- * start from the inputs. */
-static void call_run(call *c, int is_lstm, const request *r) {
+/* Computes outputs and the requested gradients. A gradient that is added
+ * starts from its input. */
+static void run_call(call *c, int is_lstm, const request *r) {
   const unsigned in = is_lstm ? r->in : r->in & 7u;
   tn_req req[N_IN];
   drop_absent(c->in, N_IN, in);
@@ -175,14 +175,14 @@ static void expect_same(tn_array *array, tn_array *want, const char *name) {
 }
 
 static void check_request(const problem *p, const request *r) {
-  call cuda = call_make("cuda", p, TN_F32), cpu = call_make("cpu", p, TN_F32);
-  call_run(&cuda, p->gates == 4, r);
-  call_run(&cpu, p->gates == 4, r);
+  call cuda = make_call("cuda", p, TN_F32), cpu = make_call("cpu", p, TN_F32);
+  run_call(&cuda, p->gates == 4, r);
+  run_call(&cpu, p->gates == 4, r);
   for (int i = 0; i < N_OUT; ++i)
     expect_same(cuda.out[i], cpu.out[i], p->params);
   for (int i = 0; i < N_IN; ++i)
     expect_same(cuda.grads[i], cpu.grads[i], p->params);
-  call_release(&cuda), call_release(&cpu);
+  release_call(&cuda), release_call(&cpu);
 }
 
 static void check_requests(void) {
@@ -201,7 +201,7 @@ static void check_requests(void) {
     }
 }
 
-Test(cudnn_rnn, requests_give_what_the_cpu_gives) {
+Test(cudnn_rnn, requests_agree_with_the_cpu) {
   open_cudnn(1, 8);
   check_requests();
 }
@@ -209,10 +209,10 @@ Test(cudnn_rnn, requests_give_what_the_cpu_gives) {
 /* ------------------------------------------------------------------ refusals
  */
 
-/* The code of a forward call, and of its work. */
+/* The first failure of a forward call or of its work. */
 static tn_code call_forward(const problem *p, const char *params,
                             uint32_t flags) {
-  call c = call_make("cuda", p, TN_F32);
+  call c = make_call("cuda", p, TN_F32);
   tn_params_release(c.params);
   c.params = host_params(c.op, params);
   drop_absent(c.in, N_IN, 3);
@@ -221,7 +221,7 @@ static tn_code call_forward(const problem *p, const char *params,
   tn_code code = flags ? tn_call_train(fixture, c.op, &in, c.params, &out)
                        : tn_call(fixture, c.op, &in, c.params, &out);
   if (code == TN_OK) code = tn_array_wait(c.out[0]);
-  call_release(&c);
+  release_call(&c);
   return code;
 }
 
@@ -260,21 +260,21 @@ Test(cudnn_rnn, no_steps_and_no_rows_change_nothing) {
 /* -------------------------------------------------------- parts of the fake
  */
 
-Test(cudnn_rnn, requests_with_another_order_give_what_the_cpu_gives) {
+Test(cudnn_rnn, requests_with_weights_in_another_order_agree_with_the_cpu) {
   (void)setenv("FAKE_CUDNN_ORDER", "1", 1);
   open_cudnn(1, 9);
   check_requests();
 }
 
 /* The gradient of `data` alone needs no gradient of weights. */
-Test(cudnn_rnn, weights_get_a_gradient_only_if_it_is_asked_for) {
+Test(cudnn_rnn, weights_get_a_gradient_only_if_it_is_requested) {
   open_cudnn(1, 10);
-  call c = call_make("cuda", &problems[0], TN_F32);
-  call_run(&c, 0, &(request){7, 3, 1, TN_REQ_WRITE});
+  call c = make_call("cuda", &problems[0], TN_F32);
+  run_call(&c, 0, &(request){7, 3, 1, TN_REQ_WRITE});
   OK(tn_array_wait(c.grads[0]));
   /* forward; forward again and the gradient of data */
   cr_assert_eq(fake_cudnn_counts_get().executed, 3);
-  call_release(&c);
+  release_call(&c);
 }
 
 /* ------------------------------------------------------------------ options
@@ -333,7 +333,7 @@ Test(cudnn_rnn, failures_are_reported) {
 }
 
 static void fails_backward(const char *function) {
-  call c = call_make("cuda", &problems[0], TN_F32);
+  call c = make_call("cuda", &problems[0], TN_F32);
   tn_req req[N_IN] = {TN_REQ_WRITE, TN_REQ_WRITE, TN_REQ_NULL, TN_REQ_NULL};
   drop_absent(c.in, N_IN, 3);
   drop_absent(c.heads, N_OUT, 1);
@@ -352,7 +352,7 @@ static void fails_backward(const char *function) {
   if (code == TN_OK) code = tn_array_wait(c.grads[0]);
   (void)unsetenv("FAKE_CUDNN_FAILS");
   FAILS(code, TN_DEVICE, "a kernel was not launched");
-  call_release(&c);
+  release_call(&c);
 }
 
 Test(cudnn_rnn, failures_of_gradients_are_reported) {
@@ -372,7 +372,7 @@ Test(cudnn_rnn, of_an_older_version_is_refused_by_its_number) {
 Test(cudnn_rnn, on_a_gpu_that_is_lost_fails_with_its_reason) {
   open_cudnn(1, 16);
   OK(call_forward(&problems[0], problems[0].params, 0));
-  call c = call_make("cuda", &problems[0], TN_F32);
+  call c = make_call("cuda", &problems[0], TN_F32);
   fixture_is_broken = true;
   fake_cuda_lose(0, 719);
   drop_absent(c.in, N_IN, 3);
@@ -382,6 +382,6 @@ Test(cudnn_rnn, on_a_gpu_that_is_lost_fails_with_its_reason) {
   cr_assert_eq(code, TN_DEVICE, "%s", tn_error_text());
   cr_assert_not_null(strstr(tn_error_text(), "the GPU is lost"), "%s",
                      tn_error_text());
-  call_release(&c);
+  release_call(&c);
 }
 #endif
