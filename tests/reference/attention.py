@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/attention_cases.inc, which test_attention.c compares
-nn.attention and nn.rotary with (tests/plugins/cases.c).
+"""Writes tests/plugins/attention_cases.inc: values of nn.attention and nn.rotary
+for test_attention.c (tests/plugins/cases.c).
 
     attention.py > attention_cases.inc
 

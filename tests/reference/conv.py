@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/conv_cases.inc and pool_cases.inc, which
-test_convolution.c and test_pooling.c compare plugins/nn with.
+"""Writes tests/plugins/conv_cases.inc and pool_cases.inc: values of plugins/nn
+for test_convolution.c and test_pooling.c.
 
     conv.py TESTS_PLUGINS_FOLDER
 

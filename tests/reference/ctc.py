@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/ctc_cases.inc, which test_ctc.c compares ctc_loss of
-plugins/nn with.
+"""Writes tests/plugins/ctc_cases.inc: values of ctc_loss of plugins/nn for
+test_ctc.c.
 
     ctc.py > ctc_cases.inc
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/optim_cases.inc, which test_optim.c compares the steps of
-plugins/optim with.
+"""Writes tests/plugins/optim_cases.inc: values of the steps of plugins/optim for
+test_optim.c.
 
     optim.py > optim_cases.inc
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/rnn_cases.inc, which test_rnn.c compares nn.rnn with.
+"""Writes tests/plugins/rnn_cases.inc: values of nn.rnn for test_rnn.c.
 
     rnn.py > rnn_cases.inc
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/deconv_cases.inc and fold_cases.inc, which
-test_deconvolution.c and test_fold.c compare plugins/nn with.
+"""Writes tests/plugins/deconv_cases.inc and fold_cases.inc: values of plugins/nn
+for test_deconvolution.c and test_fold.c.
 
     windows.py TESTS_PLUGINS_FOLDER
 
