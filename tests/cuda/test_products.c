@@ -5,7 +5,6 @@
  */
 #include <criterion/criterion.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "../host_failure.h"

@@ -5,10 +5,10 @@
  * computed by hand.
  */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "../host_failure.h"
+#include "../must.h"
 #include "bare_device.h"
 #include "cusolver.h"
 #include "fake_lapack.h"

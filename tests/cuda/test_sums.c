@@ -5,7 +5,6 @@
  * here integers are added up modulo 2^64, and halves in doubles.
  */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "bare_device.h"

@@ -3,7 +3,6 @@
  * requests, element types and layouts.
  */
 #include <criterion/criterion.h>
-#include <stdio.h>
 
 #include "../host_failure.h"
 #include "tenon/kernel/kernel.h"
