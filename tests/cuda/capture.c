@@ -91,9 +91,18 @@ void run_curve(tn_program *p, uint32_t run, tn_array *weight) {
   OK(tn_program_backward(p, &weight, 1));
 }
 
+tn_program *bind_graph(tn_graph *g, uint32_t flags) {
+  tn_program *p = NULL;
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .place = fixture_place("cuda(0)")};
+  OK(tn_program_bind(g, &how, &p));
+  tn_graph_release(g);
+  return p;
+}
+
 tn_program *bind_chain(const char *const *ops, uint32_t n, uint32_t flags) {
   tn_graph *g = NULL;
-  tn_program *p = NULL;
   OK(tn_graph_create(fixture, &g));
   tn_entry x = add_variable(g, "x", 1, 24, 0);
   for (uint32_t i = 0; i < n; ++i) {
@@ -102,11 +111,7 @@ tn_program *bind_chain(const char *const *ops, uint32_t n, uint32_t flags) {
     x = fixture_call(g, ops[i], NULL, name, 1, &x);
   }
   OK(tn_graph_heads_set(g, &x, 1));
-  const tn_bind how = {.struct_size = sizeof how,
-                       .flags = flags,
-                       .place = fixture_place("cuda(0)")};
-  OK(tn_program_bind(g, &how, &p));
-  tn_graph_release(g);
+  tn_program *p = bind_graph(g, flags);
   put_values(find_array(p, TN_PROGRAM_ARGUMENT, "x"), 4);
   return p;
 }

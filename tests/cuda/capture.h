@@ -32,6 +32,8 @@ tn_graph *build_curve(void);
 tn_array *find_array(tn_program *p, uint32_t what, const char *name);
 /* Runs both parts with arguments that depend on `run`. */
 void run_curve(tn_program *p, uint32_t run, tn_array *weight);
+/* Binds a graph on cuda(0) and releases the graph. */
+tn_program *bind_graph(tn_graph *g, uint32_t flags);
 /* Binds a graph that applies `ops` to 24 elements, one after the other. */
 tn_program *bind_chain(const char *const *ops, uint32_t n, uint32_t flags);
 /* As fixture_open_all with two devices, with the plugin of trial/. */

@@ -9,15 +9,10 @@ enum { MAGIC = 0xb1a5, INVALID = 7, FAILED = 13 };
 #define DECLARE(field, symbol, arguments, names) int symbol arguments;
 SOLVER_BLAS_FUNCTIONS(DECLARE)
 #undef DECLARE
-#define DECLARE(field, before, after, arguments, names) \
-  int before##S##after arguments;                       \
-  int before##D##after arguments;
-SOLVER_BLAS_TYPED(DECLARE)
-#undef DECLARE
+SOLVER_BLAS_TYPED(DECLARE_TYPES)
 const char *cublasGetStatusString(int status);
 
 static int n_calls;
-static _Thread_local int wide; /* of the call */
 
 int fake_cublas_calls(void) {
   const int n = n_calls;
@@ -31,9 +26,8 @@ const char *cublasGetStatusString(int status) {
 }
 
 static int submit(const void *handle, fake_job job) {
-  job.wide = wide;
   ++n_calls;
-  const int result = fake_job_submit(handle, MAGIC, &job);
+  const int result = fake_job_submit(handle, MAGIC, job);
   return result == 0 ? 0 : result < 0 ? INVALID : FAILED;
 }
 
@@ -58,25 +52,25 @@ int cublasGetProperty(int which, int *out) {
 }
 
 static double read_alpha(const void *alpha) {
-  return wide ? *(const double *)alpha : (double)*(const float *)alpha;
+  return fake_is_wide ? *(const double *)alpha : (double)*(const float *)alpha;
 }
 
 static int do_trsm(void *handle, int side, int triangle, int op, int diagonal,
                    int m, int n, const void *alpha, const void *a, int lda,
                    void *b, int ldb) {
   if (diagonal != SOLVER_NON_UNIT || !b) return INVALID;
-  return submit(handle, (fake_job){.kind = FAKE_TRSM,
-                                   .m = m,
-                                   .n = n,
-                                   .side = side,
-                                   .triangle = triangle,
-                                   .op = op,
-                                   .alpha = read_alpha(alpha),
-                                   .a = a,
-                                   .lda = lda,
-                                   .b = b,
-                                   .ldb = ldb,
-                                   .count = 1});
+  const fake_job job = {.kind = FAKE_TRSM,
+                        .m = m,
+                        .n = n,
+                        .side = side,
+                        .triangle = triangle,
+                        .op = op,
+                        .alpha = read_alpha(alpha),
+                        .a = a,
+                        .lda = lda,
+                        .b = b,
+                        .ldb = ldb};
+  return submit(handle, job);
 }
 
 static int do_trsm_batched(void *handle, int side, int triangle, int op,
@@ -84,19 +78,20 @@ static int do_trsm_batched(void *handle, int side, int triangle, int op,
                            const void *a, int lda, const void *b, int ldb,
                            int count) {
   if (diagonal != SOLVER_NON_UNIT || !b) return INVALID;
-  return submit(handle, (fake_job){.kind = FAKE_TRSM,
-                                   .m = m,
-                                   .n = n,
-                                   .side = side,
-                                   .triangle = triangle,
-                                   .op = op,
-                                   .alpha = read_alpha(alpha),
-                                   .a = a,
-                                   .lda = lda,
-                                   .b = b,
-                                   .ldb = ldb,
-                                   .has_lists = 1,
-                                   .count = count});
+  const fake_job job = {.kind = FAKE_TRSM,
+                        .m = m,
+                        .n = n,
+                        .side = side,
+                        .triangle = triangle,
+                        .op = op,
+                        .alpha = read_alpha(alpha),
+                        .a = a,
+                        .lda = lda,
+                        .b = b,
+                        .ldb = ldb,
+                        .has_lists = 1,
+                        .count = count};
+  return submit(handle, job);
 }
 
 /* In the place of a factor, as the plugin calls it. */
@@ -104,31 +99,32 @@ static int do_trmm(void *handle, int side, int triangle, int op, int diagonal,
                    int m, int n, const void *alpha, const void *a, int lda,
                    const void *b, int ldb, void *c, int ldc) {
   if (diagonal != SOLVER_NON_UNIT || b != c || ldb != ldc) return INVALID;
-  return submit(handle, (fake_job){.kind = FAKE_TRMM,
-                                   .m = m,
-                                   .n = n,
-                                   .side = side,
-                                   .triangle = triangle,
-                                   .op = op,
-                                   .alpha = read_alpha(alpha),
-                                   .a = a,
-                                   .lda = lda,
-                                   .b = c,
-                                   .ldb = ldc,
-                                   .count = 1});
+  const fake_job job = {.kind = FAKE_TRMM,
+                        .m = m,
+                        .n = n,
+                        .side = side,
+                        .triangle = triangle,
+                        .op = op,
+                        .alpha = read_alpha(alpha),
+                        .a = a,
+                        .lda = lda,
+                        .b = c,
+                        .ldb = ldc};
+  return submit(handle, job);
 }
 
 static int do_getrf_batched(void *handle, int n, const void *a, int lda,
                             int *pivots, int *info, int count) {
   if (!pivots || !info) return INVALID;
-  return submit(handle, (fake_job){.kind = FAKE_GETRF,
-                                   .n = n,
-                                   .a = a,
-                                   .lda = lda,
-                                   .pivots = pivots,
-                                   .info = info,
-                                   .has_lists = 1,
-                                   .count = count});
+  const fake_job job = {.kind = FAKE_GETRF,
+                        .n = n,
+                        .a = a,
+                        .lda = lda,
+                        .pivots = pivots,
+                        .info = info,
+                        .has_lists = 1,
+                        .count = count};
+  return submit(handle, job);
 }
 
 /* `info` is in memory of the host. */
@@ -137,26 +133,18 @@ static int do_getrs_batched(void *handle, int op, int n, int sides,
                             const void *b, int ldb, int *info, int count) {
   if (!b || !info) return INVALID;
   *info = 0;
-  return submit(handle, (fake_job){.kind = FAKE_GETRS,
-                                   .n = n,
-                                   .k = sides,
-                                   .op = op,
-                                   .a = a,
-                                   .lda = lda,
-                                   .pivots = pivots,
-                                   .b = b,
-                                   .ldb = ldb,
-                                   .has_lists = 1,
-                                   .count = count});
+  const fake_job job = {.kind = FAKE_GETRS,
+                        .n = n,
+                        .k = sides,
+                        .op = op,
+                        .a = a,
+                        .lda = lda,
+                        .pivots = pivots,
+                        .b = b,
+                        .ldb = ldb,
+                        .has_lists = 1,
+                        .count = count};
+  return submit(handle, job);
 }
 
-#define DEFINE(field, before, after, arguments, names) \
-  int before##S##after arguments {                     \
-    wide = 0;                                          \
-    return do_##field names;                           \
-  }                                                    \
-  int before##D##after arguments {                     \
-    wide = 1;                                          \
-    return do_##field names;                           \
-  }
-SOLVER_BLAS_TYPED(DEFINE)
+SOLVER_BLAS_TYPED(DEFINE_TYPES)

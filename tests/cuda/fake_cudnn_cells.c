@@ -11,12 +11,19 @@
 #include "fake_cudnn_parts.h"
 #include "fake_cudnn_rnn.h"
 
-enum { VALUES = 6, C = 4, M = 5, SLOPES = 8 };
+/* Doubles of a unit in a cell: up to four gates; the state c of an LSTM; the
+ * product with h that a GRU multiplies by a gate. */
+enum { C = 4, M = 5, VALUES = 6, GATE_GRADS = 8 };
 
 /* ------------------------------------------------------------------- places */
 
-int64_t rnn_inputs(const rnn_work *k, int64_t layer) {
+/* Elements of a row that a layer reads. */
+static int64_t inputs_of(const rnn_work *k, int64_t layer) {
   return layer == 0 ? k->inputs : k->directions * k->units;
+}
+
+int64_t rnn_row(const rnn_work *k, int64_t p, int64_t which) {
+  return which < k->gates ? inputs_of(k, p / k->directions) : k->units;
 }
 
 static int64_t rows_of(const rnn_work *k) {
@@ -24,25 +31,23 @@ static int64_t rows_of(const rnn_work *k) {
 }
 
 /* Elements of the matrices of a layer and direction before gate `which`. */
-static int64_t before(const rnn_work *k, int64_t p, int64_t which) {
+static int64_t count_before(const rnn_work *k, int64_t p, int64_t which) {
   const int64_t x = which < k->gates ? which : k->gates;
   return k->units *
-         (x * rnn_inputs(k, p / k->directions) + (which - x) * k->units);
+         (x * inputs_of(k, p / k->directions) + (which - x) * k->units);
 }
 
 int64_t rnn_locate(const rnn_work *k, int64_t p, int64_t which, int is_bias) {
   const int64_t n = k->layers * k->directions, all = 2 * k->gates;
-  const int64_t row =
-      which < k->gates ? rnn_inputs(k, p / k->directions) : k->units;
   int64_t at = 0;
-  for (int64_t i = 0; i < p; ++i) at += before(k, i, all);
-  at += before(k, p, which);
+  for (int64_t i = 0; i < p; ++i) at += count_before(k, i, all);
+  at += count_before(k, p, which);
   if (k->has_other_order) /* one element, then each matrix and its bias */
     return 1 + at + (p * all + which) * k->units +
-           (is_bias ? k->units * row : 0);
+           (is_bias ? k->units * rnn_row(k, p, which) : 0);
   if (!is_bias) return at;
   at = 0;
-  for (int64_t i = 0; i < n; ++i) at += before(k, i, all);
+  for (int64_t i = 0; i < n; ++i) at += count_before(k, i, all);
   return at + (p * all + which) * k->units;
 }
 
@@ -60,13 +65,13 @@ static int64_t values_at(const rnn_work *k, int64_t p) {
   return outputs_at(k, k->layers) + p * rows_of(k) * VALUES * k->units;
 }
 
-static int64_t slopes_at(const rnn_work *k, int64_t p) {
+static int64_t gate_grads_at(const rnn_work *k, int64_t p) {
   return values_at(k, k->layers * k->directions) +
-         p * rows_of(k) * SLOPES * k->units;
+         p * rows_of(k) * GATE_GRADS * k->units;
 }
 
 int64_t rnn_reserve_bytes(const rnn_work *k) {
-  return 8 * slopes_at(k, k->layers * k->directions);
+  return 8 * gate_grads_at(k, k->layers * k->directions);
 }
 
 /* ------------------------------------------------------------------- arrays */
@@ -124,7 +129,7 @@ static double *output_of(const cell *c, int64_t t) {
 
 static const double *input_of(const cell *c) {
   const rnn_work *k = c->net->k;
-  const int64_t layer = c->p / k->directions, n = rnn_inputs(k, layer);
+  const int64_t layer = c->p / k->directions, n = inputs_of(k, layer);
   const double *all =
       layer == 0 ? c->net->x : c->net->reserve + outputs_at(k, layer - 1);
   return all + (c->t * k->batch + c->row) * n;
@@ -150,10 +155,10 @@ static double *values_of(const cell *c, int64_t t) {
          (t * k->batch + c->row) * VALUES * k->units;
 }
 
-static double *slopes_of(const cell *c) {
+static double *gate_grads_of(const cell *c) {
   const rnn_work *k = c->net->k;
-  return c->net->reserve + slopes_at(k, c->p) +
-         (c->t * k->batch + c->row) * SLOPES * k->units;
+  return c->net->reserve + gate_grads_at(k, c->p) +
+         (c->t * k->batch + c->row) * GATE_GRADS * k->units;
 }
 
 static double c_before(const cell *c, int64_t u) {
@@ -172,9 +177,8 @@ static double sigmoid(double x) {
 /* A row of a matrix times a vector, plus the bias. */
 static double product(const cell *c, int64_t which, int64_t u) {
   const rnn_work *k = c->net->k;
-  const int is_x = which < k->gates;
-  const int64_t n = is_x ? rnn_inputs(k, c->p / k->directions) : k->units;
-  const double *v = is_x ? input_of(c) : h_before(c);
+  const int64_t n = rnn_row(k, c->p, which);
+  const double *v = which < k->gates ? input_of(c) : h_before(c);
   const double *w = c->net->weights + rnn_locate(k, c->p, which, 0) + u * n;
   double sum = c->net->weights[rnn_locate(k, c->p, which, 1) + u];
   for (int64_t i = 0; i < n; ++i)
@@ -210,15 +214,15 @@ static void compute_cell(const cell *c) {
   }
 }
 
-/* Calls `what` for all cells of a layer and direction, in the order of the
+/* Calls `visit` for all cells of a layer and direction, in the order of the
  * steps or against it. */
 static void for_cells(const layers *net, int64_t p, int is_back,
-                      void (*what)(const cell *)) {
+                      void (*visit)(const cell *)) {
   const rnn_work *k = net->k;
   const int from_end = (p % k->directions == 1) != is_back;
   for (int64_t s = 0; s < k->steps; ++s)
     for (int64_t row = 0; row < k->batch; ++row)
-      what(&(cell){net, p, from_end ? k->steps - 1 - s : s, row});
+      visit(&(cell){net, p, from_end ? k->steps - 1 - s : s, row});
 }
 
 static void store_states(fake *f, const layers *net) {
@@ -251,11 +255,11 @@ static void run_forward(fake *f, const layers *net) {
 /* ---------------------------------------------------------------- gradients */
 
 /* Gradients of the gates of unit u, of the gradient `g` of h. */
-static void slope_unit(const cell *c, int64_t u, double g) {
+static void differentiate_unit(const cell *c, int64_t u, double g) {
   const rnn_work *k = c->net->k;
   const int64_t n = k->units;
   const double *v = values_of(c, c->t), h = output_of(c, c->t)[u];
-  double *s = slopes_of(c), *dc = c->net->cell_carry + c->row * n + u;
+  double *s = gate_grads_of(c), *dc = c->net->cell_carry + c->row * n + u;
   double *dh = c->net->carry + c->row * n + u;
   *dh = 0;
   if (k->kind == DNN_RNN_RELU) s[u] = h > 0 ? g : 0;
@@ -284,27 +288,26 @@ static void slope_unit(const cell *c, int64_t u, double g) {
 /* to += the gradients of gates times a matrix. */
 static void add_products(const cell *c, int is_x, double *to) {
   const rnn_work *k = c->net->k;
-  const int64_t n = is_x ? rnn_inputs(k, c->p / k->directions) : k->units;
+  const int64_t first = is_x ? 0 : k->gates, n = rnn_row(k, c->p, first);
   for (int64_t g = 0; g < k->gates; ++g)
     for (int64_t u = 0; u < k->units; ++u) {
-      const double s = slopes_of(c)[((is_x ? 0 : 4) + g) * k->units + u];
-      const double *w = c->net->weights +
-                        rnn_locate(k, c->p, g + (is_x ? 0 : k->gates), 0) +
-                        u * n;
+      const double s = gate_grads_of(c)[((is_x ? 0 : 4) + g) * k->units + u];
+      const double *w =
+          c->net->weights + rnn_locate(k, c->p, first + g, 0) + u * n;
       for (int64_t i = 0; i < n; ++i) to[i] += s * w[i];
     }
 }
 
-static void slope_cell(const cell *c) {
+static void differentiate_cell(const cell *c) {
   const rnn_work *k = c->net->k;
   const int64_t row = c->t * k->batch + c->row;
   const double *grad = c->net->grads + row * k->directions * k->units +
                        c->p % k->directions * k->units;
   for (int64_t u = 0; u < k->units; ++u)
-    slope_unit(c, u, grad[u] + c->net->carry[c->row * k->units + u]);
+    differentiate_unit(c, u, grad[u] + c->net->carry[c->row * k->units + u]);
   add_products(c, 0, c->net->carry + c->row * k->units);
   add_products(c, 1,
-               c->net->to_inputs + row * rnn_inputs(k, c->p / k->directions));
+               c->net->to_inputs + row * inputs_of(k, c->p / k->directions));
 }
 
 /* Gradients of first and last states: of h, or of c. */
@@ -321,14 +324,14 @@ static void run_data(fake *f, layers *net) {
   const states c = {load(f, k, k->dcy, states_of(k)), zeros(states_of(k))};
   net->grads = load(f, k, k->dy, out);
   for (int64_t l = k->layers - 1; l >= 0; --l) {
-    net->to_inputs = zeros(rows_of(k) * rnn_inputs(k, l));
+    net->to_inputs = zeros(rows_of(k) * inputs_of(k, l));
     for (int64_t d = 0; d < k->directions; ++d) {
       const int64_t p = l * k->directions + d;
       net->carry = h.first + p * n;
       net->cell_carry = c.first + p * n;
       memcpy(net->carry, h.last + p * n, (size_t)n * sizeof *net->carry);
       memcpy(net->cell_carry, c.last + p * n, (size_t)n * sizeof *net->carry);
-      for_cells(net, p, 1, slope_cell);
+      for_cells(net, p, 1, differentiate_cell);
     }
     free(net->grads);
     net->grads = net->to_inputs;
@@ -340,17 +343,17 @@ static void run_data(fake *f, layers *net) {
 }
 
 /* Adds the gradients of the weights of one cell. */
-static void weigh_cell(const cell *c) {
+static void add_weight_grads(const cell *c) {
   const rnn_work *k = c->net->k;
   for (int64_t which = 0; which < 2 * k->gates; ++which) {
     const int is_x = which < k->gates;
-    const int64_t n = is_x ? rnn_inputs(k, c->p / k->directions) : k->units;
+    const int64_t n = rnn_row(k, c->p, which);
     const int64_t g = is_x ? which : 4 + which - k->gates;
     const double *v = is_x ? input_of(c) : h_before(c);
     double *w = c->net->weights + rnn_locate(k, c->p, which, 0);
     double *b = c->net->weights + rnn_locate(k, c->p, which, 1);
     for (int64_t u = 0; u < k->units; ++u) {
-      const double s = slopes_of(c)[g * k->units + u];
+      const double s = gate_grads_of(c)[g * k->units + u];
       b[u] += s;
       for (int64_t i = 0; i < n; ++i) w[u * n + i] += s * v[i];
     }
@@ -393,7 +396,7 @@ void rnn_run(fake *f, const void *arg) {
   if (k->pass == RNN_DATA) run_data(f, &net);
   if (k->pass == RNN_WEIGHTS) {
     for (int64_t p = 0; p < k->layers * k->directions; ++p)
-      for_cells(&net, p, 0, weigh_cell);
+      for_cells(&net, p, 0, add_weight_grads);
     store(f, k, k->dweights, net.weights, weights);
   }
   net.reserve[0] = k->pass;

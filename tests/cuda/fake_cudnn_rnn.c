@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fake_cudnn_parts.h"
-#include "kernels.h"
+#include "fake_uses.h"
 
 #define DECLARE(field, symbol, arguments) int symbol arguments;
 DNN_RNN_FUNCTIONS(DECLARE)
@@ -179,20 +179,24 @@ int cudnnSetRNNDataDescriptor(dnn_rnn_data data, unsigned type, unsigned layout,
   return DNN_OK;
 }
 
-/* The sizes of layers, without steps and rows. */
+/* Sets the properties of the layers; the rest of the call is kept. */
+static void describe_layers(dnn_rnn rnn, rnn_work *k) {
+  k->kind = (int)rnn->kind;
+  k->type = (int)rnn->type;
+  k->rounds = rnn->type == DNN_F32 && rnn->math == DNN_MATH_DEFAULT;
+  k->has_other_order = getenv("FAKE_CUDNN_ORDER") != NULL;
+  k->gates = rnn->kind == DNN_RNN_LSTM ? 4 : rnn->kind == DNN_RNN_GRU ? 3 : 1;
+  k->inputs = rnn->inputs;
+  k->units = rnn->units;
+  k->layers = rnn->layers;
+  k->directions = rnn->directions + 1;
+}
+
+/* The layers without a call. */
 static rnn_work work_of(dnn_rnn rnn) {
-  return (rnn_work){
-      .kind = (int)rnn->kind,
-      .type = (int)rnn->type,
-      .rounds = rnn->type == DNN_F32 && rnn->math == DNN_MATH_DEFAULT,
-      .has_other_order = getenv("FAKE_CUDNN_ORDER") != NULL,
-      .gates = rnn->kind == DNN_RNN_LSTM  ? 4
-               : rnn->kind == DNN_RNN_GRU ? 3
-                                          : 1,
-      .inputs = rnn->inputs,
-      .units = rnn->units,
-      .layers = rnn->layers,
-      .directions = rnn->directions + 1};
+  rnn_work k = {.steps = 0};
+  describe_layers(rnn, &k);
+  return k;
 }
 
 static size_t weights_bytes(dnn_rnn rnn) {
@@ -218,8 +222,7 @@ int cudnnGetRNNWeightParams(dnn_handle handle, dnn_rnn rnn, int32_t layer,
   if (layer < 0 || layer >= k.layers * k.directions || which < 0 ||
       which >= 2 * k.gates || bytes != weights_bytes(rnn) || !matrix || !bias)
     return refuse(BAD_PARAM, "there are no such weights");
-  const int row =
-      (int)(which < k.gates ? rnn_inputs(&k, layer / k.directions) : k.units);
+  const int row = (int)rnn_row(&k, layer, which);
   *matrix = (struct cudnnTensorStruct){
       rnn->type, 3, {1, (int)k.units, row}, {(int)k.units * row, row, 1}};
   *bias = (struct cudnnTensorStruct){
@@ -263,58 +266,35 @@ typedef struct call {
   rnn_work k;
 } call;
 
-/* Checks descriptors and sizes, and completes the sizes of c->k. */
+/* Checks descriptors and sizes, and completes the sizes of the work. */
 static int check_call(call *c) {
   const struct cudnnRNNStruct *rnn = c->rnn;
-  const rnn_work k = work_of(c->rnn);
+  rnn_work *k = &c->k;
   if (!rnn->is_set || !c->x_of->is_set || !c->y_of->is_set || !c->h_of)
     return refuse(BAD_PARAM, "a descriptor is not set");
+  describe_layers(c->rnn, k);
   if (c->x_of->type != rnn->type || c->y_of->type != rnn->type ||
       c->h_of->type != rnn->type)
     return refuse(BAD_PARAM, "an array has another type");
   const int64_t batch = c->x_of->batch;
   if (c->x_of->steps != c->y_of->steps || batch != c->y_of->batch ||
-      c->x_of->elements != k.inputs ||
-      c->y_of->elements != k.directions * k.units)
+      c->x_of->elements != k->inputs ||
+      c->y_of->elements != k->directions * k->units)
     return refuse(SHAPE_MISMATCH, "sequences do not fit");
-  if (c->h_of->n != 3 || c->h_of->dims[0] != k.layers * k.directions ||
-      c->h_of->dims[1] != batch || c->h_of->dims[2] != k.units ||
-      c->h_of->steps[0] != batch * k.units || c->h_of->steps[1] != k.units ||
+  if (c->h_of->n != 3 || c->h_of->dims[0] != k->layers * k->directions ||
+      c->h_of->dims[1] != batch || c->h_of->dims[2] != k->units ||
+      c->h_of->steps[0] != batch * k->units || c->h_of->steps[1] != k->units ||
       c->h_of->steps[2] != 1)
     return refuse(SHAPE_MISMATCH, "states do not fit");
   if (c->weights != weights_bytes(c->rnn))
     return refuse(BAD_PARAM, "the weights have another size");
-  c->k.kind = k.kind;
-  c->k.type = k.type;
-  c->k.rounds = k.rounds;
-  c->k.has_other_order = k.has_other_order;
-  c->k.gates = k.gates;
-  c->k.steps = c->x_of->steps;
-  c->k.batch = batch;
-  c->k.inputs = k.inputs;
-  c->k.units = k.units;
-  c->k.layers = k.layers;
-  c->k.directions = k.directions;
-  if (!c->k.work || c->work < WORKSPACE)
+  k->steps = c->x_of->steps;
+  k->batch = batch;
+  if (!k->work || c->work < WORKSPACE)
     return refuse(BAD_PARAM, "there is too little workspace");
-  if (c->k.keeps &&
-      (!c->k.reserve || c->reserve < (size_t)rnn_reserve_bytes(&c->k)))
+  if (k->keeps && (!k->reserve || c->reserve < (size_t)rnn_reserve_bytes(k)))
     return refuse(BAD_PARAM, "there is too little reserve space");
   return DNN_OK;
-}
-
-enum { MOST_USES = 12 };
-
-typedef struct uses {
-  const void *at[MOST_USES];
-  size_t bytes[MOST_USES];
-  size_t n;
-} uses;
-
-static void use(uses *u, const void *at, int64_t bytes) {
-  if (!at) return;
-  u->at[u->n] = at;
-  u->bytes[u->n++] = (size_t)bytes;
 }
 
 static int submit(dnn_handle handle, const call *c) {
@@ -323,34 +303,26 @@ static int submit(dnn_handle handle, const call *c) {
   const int64_t states =
       k->layers * k->directions * k->batch * k->units * width;
   const int64_t out = rows * k->directions * k->units;
-  uses reads = {.n = 0}, writes = {.n = 0};
-  use(&reads, k->x, rows * k->inputs);
-  use(&reads, k->hx, states);
-  use(&reads, k->cx, states);
-  use(&reads, k->weights, (int64_t)c->weights);
-  use(&reads, k->dy, out);
-  use(&reads, k->dhy, states);
-  use(&reads, k->dcy, states);
-  use(k->pass == RNN_FORWARD ? &writes : &reads, k->y, out);
-  use(&writes, k->hy, states);
-  use(&writes, k->cy, states);
-  use(&writes, k->dx, rows * k->inputs);
-  use(&writes, k->dhx, states);
-  use(&writes, k->dcx, states);
-  use(&writes, k->dweights, (int64_t)c->weights);
-  use(&writes, k->work, WORKSPACE);
-  use(&writes, k->keeps ? k->reserve : NULL, rnn_reserve_bytes(k));
-  fake_work work = {.run = rnn_run,
-                    .arg = k,
-                    .arg_bytes = sizeof *k,
-                    .reads = reads.at,
-                    .n_reads = reads.n,
-                    .read_bytes = reads.bytes,
-                    .writes = writes.at,
-                    .n_writes = writes.n,
-                    .write_bytes = writes.bytes};
+  fake_uses reads = {.n = 0}, writes = {.n = 0};
+  add_use(&reads, k->x, rows * k->inputs);
+  add_use(&reads, k->hx, states);
+  add_use(&reads, k->cx, states);
+  add_use(&reads, k->weights, (int64_t)c->weights);
+  add_use(&reads, k->dy, out);
+  add_use(&reads, k->dhy, states);
+  add_use(&reads, k->dcy, states);
+  add_use(k->pass == RNN_FORWARD ? &writes : &reads, k->y, out);
+  add_use(&writes, k->hy, states);
+  add_use(&writes, k->cy, states);
+  add_use(&writes, k->dx, rows * k->inputs);
+  add_use(&writes, k->dhx, states);
+  add_use(&writes, k->dcx, states);
+  add_use(&writes, k->dweights, (int64_t)c->weights);
+  add_use(&writes, k->work, WORKSPACE);
+  add_use(&writes, k->keeps ? k->reserve : NULL, rnn_reserve_bytes(k));
+  const fake_work work = {.run = rnn_run, .arg = k, .arg_bytes = sizeof *k};
   fake_count(0, 1);
-  return fake_cuda_submit(handle->stream, &work) == CUDA_OK
+  return submit_uses(handle->stream, work, &reads, &writes) == CUDA_OK
              ? DNN_OK
              : refuse(EXECUTION_FAILED, "the launch failed");
 }

@@ -47,11 +47,11 @@ typedef struct rnn_work {
 
 #pragma GCC visibility push(hidden)
 
-/* Elements of a row that a layer reads. */
-int64_t rnn_inputs(const rnn_work *k, int64_t layer);
+/* Elements of a row of a matrix. A pseudo layer is a layer and direction;
+ * `which` counts gates of x, then gates of h. */
+int64_t rnn_row(const rnn_work *k, int64_t pseudo_layer, int64_t which);
 
-/* The place of a matrix or a bias in the weights, in elements; `which` counts
- * gates of x, then gates of h. */
+/* The place of a matrix or its bias in the weights, in elements. */
 int64_t rnn_locate(const rnn_work *k, int64_t pseudo_layer, int64_t which,
                    int is_bias);
 int64_t rnn_count_weights(const rnn_work *k);

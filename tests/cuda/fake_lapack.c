@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_uses.h"
 #include "fake_work.h"
-#include "kernels.h"
 
 enum { MOST_SWEEPS = 60 };
+
+_Thread_local int fake_is_wide;
 
 /* ----------------------------------------------------------------- handles */
 
@@ -44,7 +46,6 @@ int fake_handle_set_stream(void *handle, int magic, void *stream) {
   fake_handle *h = handle;
   if (fake_handle_check(handle, magic)) return -1;
   h->stream = stream;
-  h->has_stream = 1;
   return 0;
 }
 
@@ -155,8 +156,9 @@ static void multiply_vector(const fake_job *w, const double *a, int n, int op,
   }
 }
 
-/* x op(a) = b is op(a)^T x^T = b^T; of products, too. */
-static void solve_triangular(const fake_job *w, const double *a, double *b) {
+/* Solves op(a) x = b, or multiplies. On the right side, x op(a) = b is
+ * op(a)^T x^T = b^T. */
+static void apply_triangle(const fake_job *w, const double *a, double *b) {
   void (*const apply)(const fake_job *, const double *, int, int, double *,
                       int) =
       w->kind == FAKE_TRMM ? multiply_vector : solve_vector;
@@ -422,7 +424,7 @@ static void run_solve(const fake_job *w, const spot *s) {
   if (is_lu)
     solve_lu(w, a, s->pivots, b);
   else
-    solve_triangular(w, a, b);
+    apply_triangle(w, a, b);
   store_matrix(s->b, w->wide, b, w->ldb, is_lu ? w->n : w->m,
                is_lu ? w->k : w->n);
   free(a);
@@ -489,19 +491,6 @@ static void run_job(fake *f, const void *arg) {
 
 /* ------------------------------------------------------------------ submit */
 
-/* The memory that a job uses. */
-typedef struct uses {
-  const void *at[8];
-  size_t bytes[8];
-  size_t n;
-} uses;
-
-static void add_use(uses *u, const void *at, int64_t bytes) {
-  if (!at) return;
-  u->at[u->n] = at;
-  u->bytes[u->n++] = (size_t)bytes;
-}
-
 static int64_t count_extent(int ld, int rows, int columns, int width) {
   return ((int64_t)(columns - 1) * ld + rows) * width;
 }
@@ -511,7 +500,8 @@ static int is_triangular(const fake_job *w) {
 }
 
 /* Operands without lists. */
-static void add_matrices(const fake_job *w, uses *reads, uses *writes) {
+static void add_matrices(const fake_job *w, fake_uses *reads,
+                         fake_uses *writes) {
   const int width = w->wide ? 8 : 4;
   const int is_lu = w->kind == FAKE_GETRS, is_solve = is_triangular(w);
   const int side = w->side == SOLVER_LEFT ? w->m : w->n;
@@ -546,11 +536,14 @@ static int check_job(const fake_job *w) {
   return 0;
 }
 
-int fake_job_submit(const void *handle, int magic, const fake_job *w) {
+int fake_job_submit(const void *handle, int magic, fake_job job) {
+  job.wide = fake_is_wide;
+  if (!job.has_lists) job.count = 1;
+  const fake_job *w = &job;
   const fake_handle *h = handle;
-  uses reads = {.n = 0}, writes = {.n = 0};
+  fake_uses reads = {.n = 0}, writes = {.n = 0};
   if (fake_handle_check(handle, magic) || check_job(w)) return -1;
-  if (!h->has_stream || !h->stream) {
+  if (!h->stream) {
     fake_violate(fake_cuda(), "enqueues a factorisation without a stream");
     return -1;
   }
@@ -572,15 +565,6 @@ int fake_job_submit(const void *handle, int magic, const fake_job *w) {
           (int64_t)w->n * (w->wide ? 8 : 4));
   add_use(&writes, w->ws, (int64_t)w->size * (w->wide ? 8 : 4));
   add_use(&writes, w->info, (int64_t)w->count * 4);
-  const fake_work work = {.run = run_job,
-                          .arg = w,
-                          .arg_bytes = sizeof *w,
-                          .reads = reads.at,
-                          .n_reads = reads.n,
-                          .writes = writes.at,
-                          .n_writes = writes.n,
-                          .read_bytes = reads.bytes,
-                          .write_bytes = writes.bytes};
-  fake_work copy = work;
-  return fake_cuda_submit(stream, &copy);
+  const fake_work work = {.run = run_job, .arg = w, .arg_bytes = sizeof *w};
+  return submit_uses(stream, work, &reads, &writes);
 }

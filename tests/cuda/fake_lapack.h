@@ -30,7 +30,7 @@ typedef struct fake_job {
   int lda, ldb, ldc;
   int side, triangle, op;
   int size;      /* elements of `ws` */
-  int count;     /* of matrices */
+  int count;     /* of matrices; 1 without lists */
   int has_lists; /* a and b are lists of addresses */
   double alpha;
   const void *a, *b, *c, *values, *ws;
@@ -41,9 +41,8 @@ typedef struct fake_job {
 /* A handle of either library. */
 typedef struct fake_handle {
   int magic;
-  int has_stream;
   int device;
-  void *stream;
+  void *stream; /* NULL: not set */
 } fake_handle;
 
 /* Creates a handle for the current device: a status. */
@@ -53,9 +52,28 @@ int fake_handle_check(const void *handle, int magic);
 void fake_handle_destroy(void *handle);
 int fake_handle_set_stream(void *handle, int magic, void *stream);
 
-/* Enqueues a job on the stream of the handle, after its checks: a CUresult, or
- * -1 for an argument that the real library refuses. */
-int fake_job_submit(const void *handle, int magic, const fake_job *job);
+/* Enqueues a job in the type of the call, on the stream of the handle, after
+ * its checks: a CUresult, or -1 for an argument that the real library refuses.
+ * Without lists a job has one matrix. */
+int fake_job_submit(const void *handle, int magic, fake_job job);
+
+/* Whether the call of this thread is the function for f64. */
+extern _Thread_local int fake_is_wide;
+
+/* For SOLVER_TYPED and SOLVER_BLAS_TYPED (library.h): the functions of an entry
+ * for f32 and f64. Both call `do_<field>`. */
+#define DECLARE_TYPES(field, before, after, arguments, names) \
+  int before##S##after arguments;                             \
+  int before##D##after arguments;
+#define DEFINE_TYPES(field, before, after, arguments, names) \
+  int before##S##after arguments {                           \
+    fake_is_wide = 0;                                        \
+    return do_##field names;                                 \
+  }                                                          \
+  int before##D##after arguments {                           \
+    fake_is_wide = 1;                                        \
+    return do_##field names;                                 \
+  }
 
 /* ------------------------------------------------------------- for the tests
  */

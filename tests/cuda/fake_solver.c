@@ -12,15 +12,10 @@ enum { MAGIC = 0x501fe2, INVALID = 3, INTERNAL = 7 };
 #define DECLARE(field, symbol, arguments, names) int symbol arguments;
 SOLVER_FUNCTIONS(DECLARE)
 #undef DECLARE
-#define DECLARE(field, before, after, arguments, names) \
-  int before##S##after arguments;                       \
-  int before##D##after arguments;
-SOLVER_TYPED(DECLARE)
-#undef DECLARE
+SOLVER_TYPED(DECLARE_TYPES)
 
 static int next_status;
 static int n_calls;
-static _Thread_local int wide; /* of the call */
 
 void fake_solver_fail(int status) {
   next_status = status;
@@ -39,20 +34,32 @@ static int refuse(void) {
   return status;
 }
 
-static int submit(const void *handle, fake_job job, int wanted) {
-  const int refused = refuse();
-  if (refused) return refused;
-  if (job.size < wanted) return INVALID;
-  job.wide = wide;
-  if (job.count == 0) job.count = 1;
+static int enqueue(const void *handle, fake_job job) {
   ++n_calls;
-  const int result = fake_job_submit(handle, MAGIC, &job);
+  const int result = fake_job_submit(handle, MAGIC, job);
   return result == 0 ? SOLVER_OK : result < 0 ? INVALID : INTERNAL;
+}
+
+static int submit(const void *handle, fake_job job) {
+  const int refused = refuse();
+  return refused ? refused : enqueue(handle, job);
 }
 
 /* Elements of a workspace. */
 static int count_elements(int n) {
   return 3 * n + 17;
+}
+
+/* Submits a job with `size` elements of workspace. */
+static int submit_with(const void *handle, fake_job job, const void *ws,
+                       int size, int *info) {
+  const int refused = refuse();
+  if (refused) return refused;
+  if (size < count_elements(job.n)) return INVALID;
+  job.ws = ws;
+  job.size = size;
+  job.info = info;
+  return enqueue(handle, job);
 }
 
 static int answer(const void *handle, int n, int *size) {
@@ -102,30 +109,22 @@ static int do_potrf_size(void *handle, int triangle, int n, void *a, int lda,
 
 static int do_potrf(void *handle, int triangle, int n, void *a, int lda,
                     void *ws, int size, int *info) {
-  return submit(handle,
-                (fake_job){.kind = FAKE_POTRF,
-                           .n = n,
-                           .triangle = triangle,
-                           .a = a,
-                           .lda = lda,
-                           .ws = ws,
-                           .size = size,
-                           .info = info},
-                count_elements(n));
+  const fake_job job = {
+      .kind = FAKE_POTRF, .n = n, .triangle = triangle, .a = a, .lda = lda};
+  return submit_with(handle, job, ws, size, info);
 }
 
 static int do_potrf_batched(void *handle, int triangle, int n, void *a, int lda,
                             int *info, int count) {
-  return submit(handle,
-                (fake_job){.kind = FAKE_POTRF,
-                           .n = n,
-                           .triangle = triangle,
-                           .a = a,
-                           .lda = lda,
-                           .has_lists = 1,
-                           .count = count,
-                           .info = info},
-                0);
+  const fake_job job = {.kind = FAKE_POTRF,
+                        .n = n,
+                        .triangle = triangle,
+                        .a = a,
+                        .lda = lda,
+                        .has_lists = 1,
+                        .count = count,
+                        .info = info};
+  return submit(handle, job);
 }
 
 static int do_potri_size(void *handle, int triangle, int n, void *a, int lda,
@@ -135,16 +134,9 @@ static int do_potri_size(void *handle, int triangle, int n, void *a, int lda,
 
 static int do_potri(void *handle, int triangle, int n, void *a, int lda,
                     void *ws, int size, int *info) {
-  return submit(handle,
-                (fake_job){.kind = FAKE_POTRI,
-                           .n = n,
-                           .triangle = triangle,
-                           .a = a,
-                           .lda = lda,
-                           .ws = ws,
-                           .size = size,
-                           .info = info},
-                count_elements(n));
+  const fake_job job = {
+      .kind = FAKE_POTRI, .n = n, .triangle = triangle, .a = a, .lda = lda};
+  return submit_with(handle, job, ws, size, info);
 }
 
 static int do_getrf_size(void *handle, int m, int n, void *a, int lda,
@@ -156,54 +148,41 @@ static int do_getrf_size(void *handle, int m, int n, void *a, int lda,
 static int do_getrf(void *handle, int m, int n, void *a, int lda, void *ws,
                     int *pivots, int *info) {
   if (m != n || !pivots) return INVALID;
-  return submit(handle,
-                (fake_job){.kind = FAKE_GETRF,
-                           .n = n,
-                           .a = a,
-                           .lda = lda,
-                           .ws = ws,
-                           .size = count_elements(n),
-                           .pivots = pivots,
-                           .info = info},
-                0);
+  const fake_job job = {
+      .kind = FAKE_GETRF, .n = n, .a = a, .lda = lda, .pivots = pivots};
+  return submit_with(handle, job, ws, count_elements(n), info);
 }
 
 static int do_getrs(void *handle, int op, int n, int sides, const void *a,
                     int lda, const int *pivots, void *b, int ldb, int *info) {
   if (!info) return INVALID;
-  return submit(handle,
-                (fake_job){.kind = FAKE_GETRS,
-                           .n = n,
-                           .k = sides,
-                           .op = op,
-                           .a = a,
-                           .lda = lda,
-                           .b = b,
-                           .ldb = ldb,
-                           .pivots = pivots,
-                           .info = info},
-                0);
+  const fake_job job = {.kind = FAKE_GETRS,
+                        .n = n,
+                        .k = sides,
+                        .op = op,
+                        .a = a,
+                        .lda = lda,
+                        .b = b,
+                        .ldb = ldb,
+                        .pivots = pivots,
+                        .info = info};
+  return submit(handle, job);
 }
 
 static int do_geqrf_size(void *handle, int m, int n, void *a, int lda,
                          int *size) {
-  (void)a;
-  return lda < m ? INVALID : answer(handle, n, size);
+  return do_getrf_size(handle, m, n, a, lda, size);
 }
 
 static int do_geqrf(void *handle, int m, int n, void *a, int lda, void *factors,
                     void *ws, int size, int *info) {
-  return submit(handle,
-                (fake_job){.kind = FAKE_GEQRF,
-                           .m = m,
-                           .n = n,
-                           .a = a,
-                           .lda = lda,
-                           .values = factors,
-                           .ws = ws,
-                           .size = size,
-                           .info = info},
-                count_elements(n));
+  const fake_job job = {.kind = FAKE_GEQRF,
+                        .m = m,
+                        .n = n,
+                        .a = a,
+                        .lda = lda,
+                        .values = factors};
+  return submit_with(handle, job, ws, size, info);
 }
 
 static int do_orgqr_size(void *handle, int m, int n, int k, const void *a,
@@ -215,17 +194,13 @@ static int do_orgqr_size(void *handle, int m, int n, int k, const void *a,
 static int do_orgqr(void *handle, int m, int n, int k, void *a, int lda,
                     const void *factors, void *ws, int size, int *info) {
   if (k != n) return INVALID;
-  return submit(handle,
-                (fake_job){.kind = FAKE_ORGQR,
-                           .m = m,
-                           .n = n,
-                           .a = a,
-                           .lda = lda,
-                           .values = factors,
-                           .ws = ws,
-                           .size = size,
-                           .info = info},
-                count_elements(n));
+  const fake_job job = {.kind = FAKE_ORGQR,
+                        .m = m,
+                        .n = n,
+                        .a = a,
+                        .lda = lda,
+                        .values = factors};
+  return submit_with(handle, job, ws, size, info);
 }
 
 static int do_syevd_size(void *handle, int mode, int triangle, int n,
@@ -238,17 +213,13 @@ static int do_syevd_size(void *handle, int mode, int triangle, int n,
 static int do_syevd(void *handle, int mode, int triangle, int n, void *a,
                     int lda, void *values, void *ws, int size, int *info) {
   if (mode != SOLVER_VECTORS) return INVALID;
-  return submit(handle,
-                (fake_job){.kind = FAKE_SYEVD,
-                           .n = n,
-                           .triangle = triangle,
-                           .a = a,
-                           .lda = lda,
-                           .values = values,
-                           .ws = ws,
-                           .size = size,
-                           .info = info},
-                count_elements(n));
+  const fake_job job = {.kind = FAKE_SYEVD,
+                        .n = n,
+                        .triangle = triangle,
+                        .a = a,
+                        .lda = lda,
+                        .values = values};
+  return submit_with(handle, job, ws, size, info);
 }
 
 static int do_gesvd_size(void *handle, int m, int n, int *size) {
@@ -261,30 +232,17 @@ static int do_gesvd(void *handle, signed char job_u, signed char job_vt, int m,
                     int *info) {
   (void)rest;
   if (job_u != 'S' || job_vt != 'S') return INVALID;
-  return submit(handle,
-                (fake_job){.kind = FAKE_GESVD,
-                           .m = m,
-                           .n = n,
-                           .a = a,
-                           .lda = lda,
-                           .b = u,
-                           .ldb = ldu,
-                           .c = vt,
-                           .ldc = ldvt,
-                           .values = values,
-                           .ws = ws,
-                           .size = size,
-                           .info = info},
-                count_elements(n));
+  const fake_job job = {.kind = FAKE_GESVD,
+                        .m = m,
+                        .n = n,
+                        .a = a,
+                        .lda = lda,
+                        .b = u,
+                        .ldb = ldu,
+                        .c = vt,
+                        .ldc = ldvt,
+                        .values = values};
+  return submit_with(handle, job, ws, size, info);
 }
 
-#define DEFINE(field, before, after, arguments, names) \
-  int before##S##after arguments {                     \
-    wide = 0;                                          \
-    return do_##field names;                           \
-  }                                                    \
-  int before##D##after arguments {                     \
-    wide = 1;                                          \
-    return do_##field names;                           \
-  }
-SOLVER_TYPED(DEFINE)
+SOLVER_TYPED(DEFINE_TYPES)

@@ -460,7 +460,6 @@ Test(captured, steps_on_several_devices_are_not_recorded) {
 static tn_program *loop_of(const char *op, uint32_t flags) {
   const char *const sequences[] = {"x"}, *const states[] = {"h"};
   tn_graph *step = NULL, *g = NULL;
-  tn_program *p = NULL;
   tn_entry in[2], out[2];
   OK(tn_graph_create(fixture, &step));
   in[0] = add_variable(step, "x", 1, 4, 0);
@@ -484,13 +483,8 @@ static tn_program *loop_of(const char *op, uint32_t flags) {
                    &out[0]));
   out[0].index = 1;
   OK(tn_graph_heads_set(g, out, 1));
-  const tn_bind how = {.struct_size = sizeof how,
-                       .flags = flags,
-                       .place = fixture_place("cuda(0)")};
-  OK(tn_program_bind(g, &how, &p));
   tn_graph_release(step);
-  tn_graph_release(g);
-  return p;
+  return bind_graph(g, flags);
 }
 
 static void run_loop(tn_program *p, tn_array **out) {

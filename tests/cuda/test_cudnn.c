@@ -15,8 +15,7 @@
 
 #include "../must.h"
 #include "../plugins/windows.h"
-#include "fake_cudnn.h"
-#include "fixture.h"
+#include "cudnn_fixture.h"
 #include "tenon/graph.h"
 #include "tenon/kernel_options.h"
 
@@ -25,19 +24,7 @@ static const windows_case conv_cases[] = {
 };
 enum { N_CASES = sizeof conv_cases / sizeof *conv_cases };
 
-static void open_all(int devices, uint64_t seed) {
-  fixture_open(&(fake_cuda_options){.devices = devices, .seed = seed});
-  OK(tn_plugin_load(fixture, NN_FILE));
-  OK(tn_plugin_load(fixture, CUDNN_FILE));
-}
-
-static void close_all(void) {
-  fixture_close();
-  const char *left = fake_cudnn_end();
-  if (!fixture_is_broken) must_be_silent(left);
-}
-
-TestSuite(cudnn, .init = fixture_init, .fini = close_all);
+TestSuite(cudnn, .init = fixture_init, .fini = close_cudnn);
 
 /* ------------------------------------------------------------------- values
  */
@@ -57,13 +44,13 @@ static void check_cases(const char *place) {
 }
 
 Test(cudnn, values_and_gradients_are_those_of_torch) {
-  open_all(1, 5);
+  open_cudnn(1, 5);
   check_cases("cuda");
   cr_assert_gt(fake_cudnn_counts_get().executed, 0);
 }
 
 Test(cudnn, the_second_device_has_handles_of_its_own) {
-  open_all(2, 6);
+  open_cudnn(2, 6);
   check_cases("cuda(1)");
   cr_assert_eq(fake_cudnn_counts_get().handles, 2);
   check_cases("cuda(0)");
@@ -72,7 +59,7 @@ Test(cudnn, the_second_device_has_handles_of_its_own) {
 
 Test(cudnn, a_bias_is_added_before_where_no_engine_adds_it) {
   (void)setenv("FAKE_CUDNN_NO_FUSION", "1", 1);
-  open_all(1, 7);
+  open_cudnn(1, 7);
   check_cases("cuda");
 }
 
@@ -84,7 +71,7 @@ static const windows_case deconv_cases[] = {
 };
 enum { N_DECONVS = sizeof deconv_cases / sizeof *deconv_cases };
 
-/* The case of which an odd number of elements is removed, with steps of 1. */
+/* In this case, an odd number of elements is removed, with steps of 1. */
 static bool is_odd(const windows_case *c) {
   return strstr(c->params, "target_shape=[5,3]") != NULL;
 }
@@ -92,7 +79,7 @@ static bool is_odd(const windows_case *c) {
 Test(cudnn, deconvolutions_and_their_gradients_are_those_of_torch) {
   int n_taken = 0;
   windows_place = "cuda";
-  open_all(1, 16);
+  open_cudnn(1, 16);
   for (size_t i = 0; i < N_DECONVS; ++i) {
     if (is_odd(&deconv_cases[i])) continue;
     check_types(&deconv_cases[i]);
@@ -154,16 +141,17 @@ static bool is_taken(const windows_case *c) {
 }
 
 Test(cudnn, a_deconvolution_that_leaves_a_window_out_is_refused) {
-  open_all(1, 16);
+  open_cudnn(1, 16);
   for (size_t i = 0; i < N_DECONVS; ++i)
     if (is_odd(&deconv_cases[i]))
       FAILS(call_case(&deconv_cases[i]), TN_UNSUPPORTED,
             "target_shape wants one less at the end of dimension 2");
 }
 
-Test(cudnn, such_a_deconvolution_is_computed_by_the_companion_of_nn) {
+Test(cudnn,
+     the_companion_of_nn_computes_a_deconvolution_that_leaves_a_window_out) {
   windows_place = "cuda";
-  open_all(1, 16);
+  open_cudnn(1, 16);
   OK(tn_plugin_load(fixture, NN_CUDA_FILE));
   for (size_t i = 0; i < N_DECONVS; ++i)
     if (is_odd(&deconv_cases[i]))
@@ -174,7 +162,7 @@ Test(cudnn, such_a_deconvolution_is_computed_by_the_companion_of_nn) {
 Test(cudnn, means_and_the_largest_of_windows_are_those_of_torch) {
   int n_taken = 0;
   windows_place = "cuda";
-  open_all(1, 4);
+  open_cudnn(1, 4);
   for (size_t i = 0; i < N_POOLS; ++i) {
     windows_case c = pool_cases[i];
     if (!is_taken(&c)) continue;
@@ -200,7 +188,7 @@ static void pool_refuses(const char *text, const char *why) {
 }
 
 Test(cudnn, poolings_that_mean_something_else_are_refused) {
-  open_all(1, 4);
+  open_cudnn(1, 4);
   pool_refuses("kernel=[2] pool_type=sum", "cuDNN has no sums of windows");
   pool_refuses("kernel=[3] stride=[2] pool_type=avg pooling_convention=full",
                "cuDNN counts what lies behind the padding of dimension 2");
@@ -209,7 +197,7 @@ Test(cudnn, poolings_that_mean_something_else_are_refused) {
 }
 
 Test(cudnn, the_gradient_of_the_largest_is_refused) {
-  open_all(1, 4);
+  open_cudnn(1, 4);
   tn_operator *op = host_operator(fixture, "nn.pooling");
   tn_params *params = host_params(op, "kernel=[2]");
   tn_array *in = ones("cuda", TN_F32, 3, (const int64_t[]){1, 1, 4});
@@ -276,7 +264,7 @@ static double small_call(const small *s) {
 }
 
 Test(cudnn, calls_that_are_alike_share_a_plan) {
-  open_all(2, 8);
+  open_cudnn(2, 8);
   small s = small_make("cuda", no_step), other = small_make("cuda", one_step);
   small there = small_make("cuda(1)", no_step);
   for (int i = 0; i < 3; ++i) cr_assert_eq(small_call(&s), 36);
@@ -319,7 +307,7 @@ static double times_one(const char *place, double x) {
 /* TF32 has ten bits after the binary point. */
 Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
   const double x = 1 + 0x1p-12;
-  open_all(1, 3);
+  open_cudnn(1, 3);
   tn_operator *op = host_operator(fixture, "nn.convolution");
   cr_assert_eq(times_one("cuda", x), x);
   OK(tn_operator_tune(op, kernel_id, "fast=true"));
@@ -330,7 +318,7 @@ Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
 
 Test(cudnn, deconvolutions_round_factors_only_if_that_is_allowed) {
   const double x = 1 + 0x1p-12;
-  open_all(1, 3);
+  open_cudnn(1, 3);
   tn_operator *op = host_operator(fixture, "nn.deconvolution");
   OK(tn_operator_tune(op, "cudnn.deconvolution.cuda", "deterministic=true"));
   cr_assert_eq(times_one_by("nn.deconvolution", "cuda", x), x);
@@ -355,7 +343,7 @@ static double weight_gradient(const small *s, tn_array *head) {
 }
 
 Test(cudnn, bits_are_the_same_each_time_if_that_is_asked_for) {
-  open_all(1, 3);
+  open_cudnn(1, 3);
   small s = small_make("cuda", no_step);
   tn_array *head = ones("cuda", TN_F32, 4, (const int64_t[]){1, 1, 2, 2});
   const double first = weight_gradient(&s, head);
@@ -369,7 +357,7 @@ Test(cudnn, bits_are_the_same_each_time_if_that_is_asked_for) {
 /* Of the arrays of the small call each has 256 bytes. */
 Test(cudnn, engines_have_room_for_copies_unless_they_may_not) {
   (void)setenv("FAKE_CUDNN_NO_ENGINES", "1", 1);
-  open_all(1, 3);
+  open_cudnn(1, 3);
   small s = small_make("cuda", no_step);
   tn_array *out = NULL;
   OK(tn_operator_tune(s.op, kernel_id, "workspace=1000"));
@@ -385,7 +373,7 @@ Test(cudnn, engines_have_room_for_copies_unless_they_may_not) {
 }
 
 Test(cudnn, engines_take_no_more_workspace_than_they_may) {
-  open_all(1, 3);
+  open_cudnn(1, 3);
   small s = small_make("cuda", no_step);
   OK(tn_operator_tune(s.op, kernel_id, "workspace=0"));
   cr_assert_eq(small_call(&s), 36);
@@ -418,7 +406,7 @@ static void folder_remove(const char *folder) {
 
 /* Of the engines for f32 the first rounds to TF32; it is slow here. */
 static void open_measuring(const char *options) {
-  open_all(1, 15);
+  open_cudnn(1, 15);
   OK(tn_operator_tune(host_operator(fixture, "nn.convolution"), kernel_id,
                       options));
 }
@@ -467,7 +455,7 @@ static void *call_often(void *arg) {
 
 Test(cudnn, two_threads_share_plans_and_no_handle) {
   pthread_t threads[2];
-  open_all(2, 9);
+  open_cudnn(2, 9);
   small s[] = {small_make("cuda(0)", no_step), small_make("cuda(1)", no_step)};
   small more[] = {small_make("cuda(0)", no_step),
                   small_make("cuda(0)", no_step)};
@@ -560,7 +548,7 @@ static void is_launched_as_one(tn_program *p, uint32_t part) {
 }
 
 Test(cudnn, programs_are_recorded_and_launched_as_one) {
-  open_all(1, 14);
+  open_cudnn(1, 14);
   tn_program *one = net("cuda", TN_BIND_CAPTURE), *cpu = net("cpu", 0);
   for (int run = 0; run < RUNS; ++run) {
     tn_array *a = NULL, *b = NULL;
@@ -595,7 +583,7 @@ static tn_array *part(tn_array *from, int64_t begin, int64_t n) {
 
 Test(cudnn, operands_may_have_any_address) {
   const int64_t n = 17;
-  open_all(1, 10);
+  open_cudnn(1, 10);
   small s = small_make("cuda", no_step);
   tn_array *longer = ones("cuda", TN_F32, 1, &n);
   tn_array_release(s.in[0]);
@@ -641,7 +629,7 @@ static void check_empty(tn_dtype dtype) {
 
 Test(cudnn, nothing_to_multiply_leaves_zeros_or_the_bias) {
   windows_place = "cuda";
-  open_all(1, 11);
+  open_cudnn(1, 11);
   check_empty(TN_F16);
   check_empty(TN_F32);
   check_empty(TN_F64);
@@ -677,7 +665,7 @@ static void check_empty_deconvolution(tn_dtype dtype) {
 
 Test(cudnn, an_empty_deconvolution_leaves_zeros_or_the_bias) {
   windows_place = "cuda";
-  open_all(1, 11);
+  open_cudnn(1, 11);
   check_empty_deconvolution(TN_F32);
   check_empty_deconvolution(TN_F64);
   cr_assert_eq(fake_cudnn_counts_get().plans, 0);
@@ -696,19 +684,19 @@ static void refuses(const char *why) {
 
 Test(cudnn, of_an_older_version_is_refused_by_its_number) {
   (void)setenv("FAKE_CUDNN_VERSION", "8907", 1);
-  open_all(1, 12);
+  open_cudnn(1, 12);
   refuses("cuDNN 8.9.7 was found, and version 9 is wanted");
 }
 
 Test(cudnn, of_a_newer_version_is_refused_by_its_number) {
   (void)setenv("FAKE_CUDNN_VERSION", "100102", 1);
-  open_all(1, 12);
+  open_cudnn(1, 12);
   refuses("cuDNN 10.1.2 was found, and version 9 is wanted");
 }
 
 Test(cudnn, without_engines_is_reported_with_the_request) {
   (void)setenv("FAKE_CUDNN_NO_ENGINES", "1", 1);
-  open_all(1, 12);
+  open_cudnn(1, 12);
   refuses(
       "cuDNN 9.19.0 names no engine that computes this in 268436224 bytes of "
       "workspace, without rounding");
@@ -716,7 +704,7 @@ Test(cudnn, without_engines_is_reported_with_the_request) {
 
 Test(cudnn, on_a_gpu_that_is_lost_fails_with_its_reason) {
   tn_array *out = NULL;
-  open_all(1, 13);
+  open_cudnn(1, 13);
   small s = small_make("cuda", no_step);
   cr_assert_eq(small_call(&s), 36);
   fixture_is_broken = true;

@@ -11,17 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../must.h"
 #include "../plugins/host.h"
-#include "fake_cudnn.h"
-#include "fixture.h"
+#include "cudnn_fixture.h"
 #include "tenon/graph.h"
-
-static void open_all(uint64_t seed) {
-  fixture_open(&(fake_cuda_options){.devices = 1, .seed = seed});
-  OK(tn_plugin_load(fixture, NN_FILE));
-  OK(tn_plugin_load(fixture, CUDNN_FILE));
-}
 
 /* Whether as many plans were executed, as far as that is known. */
 static int has_executed(size_t least, size_t most) {
@@ -33,14 +25,7 @@ static int has_executed(size_t least, size_t most) {
 #endif
 }
 
-static void close_all(void) {
-  fixture_close();
-#ifndef ON_GPU
-  must_be_silent(fake_cudnn_end());
-#endif
-}
-
-TestSuite(cudnn_norm, .init = fixture_init, .fini = close_all);
+TestSuite(cudnn_norm, .init = fixture_init, .fini = close_cudnn);
 
 /* ------------------------------------------------------------------- calls */
 
@@ -208,7 +193,7 @@ static norm with(const norm *of, const char *op, uint32_t flags) {
 static const tn_req write_all[] = {TN_REQ_WRITE, TN_REQ_WRITE, TN_REQ_WRITE};
 
 Test(cudnn_norm, in_training_is_that_of_the_cpu) {
-  open_all(1);
+  open_cudnn(1, 1);
   for (size_t i = 0; i < N_CASES; ++i) {
     const norm n = with(&cases[i], "nn.batch_norm", TN_CALL_TRAIN);
     check(&n, write_all);
@@ -221,7 +206,7 @@ Test(cudnn_norm, by_moving_averages_is_that_of_the_cpu) {
       .params = "fix_gamma=false", .ndim = 3, .dims = {3, 5, 7}, .axis = 1};
   static const norm given = {
       .params = "use_global_stats=true", .ndim = 2, .dims = {1, 3}, .axis = 1};
-  open_all(2);
+  open_cudnn(1, 2);
   for (size_t i = 0; i < N_CASES; ++i) {
     const norm n = with(&cases[i], "nn.batch_norm", 0);
     check(&n, NULL);
@@ -234,7 +219,7 @@ Test(cudnn_norm, by_moving_averages_is_that_of_the_cpu) {
 }
 
 Test(cudnn_norm, with_relu_is_that_of_the_cpu) {
-  open_all(3);
+  open_cudnn(1, 3);
   for (size_t i = 0; i < N_CASES; ++i)
     for (uint32_t train = 0; train < 2; ++train) {
       char params[80];
@@ -253,7 +238,7 @@ Test(cudnn_norm, only_requested_gradients_are_computed) {
       {TN_REQ_NULL, TN_REQ_NULL, TN_REQ_WRITE},
       {TN_REQ_NULL, TN_REQ_WRITE, TN_REQ_WRITE},
   };
-  open_all(4);
+  open_cudnn(1, 4);
   for (size_t i = 0; i < N_CASES; ++i)
     for (size_t k = 0; k < sizeof some / sizeof *some; ++k) {
       const norm n = with(&cases[i], "nn.batch_norm", TN_CALL_TRAIN);
@@ -273,7 +258,7 @@ Test(cudnn_norm, the_moving_variance_is_that_of_all_elements) {
             .dtype = TN_F32};
   static const double data[] = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4};
   static const double zeros[4] = {0}, twos[] = {2, 2, 2, 2};
-  open_all(5);
+  open_cudnn(1, 5);
   arrays a = arrays_of(&n);
   tn_array_release(a.in[DATA]), tn_array_release(a.in[MEAN]);
   tn_array_release(a.in[VAR]);
@@ -311,7 +296,7 @@ static tn_array *behind_one(const norm *n, tn_array *array) {
 
 Test(cudnn_norm, operands_may_have_any_address) {
   norm n = with(&cases[0], "nn.batch_norm", TN_CALL_TRAIN);
-  open_all(6);
+  open_cudnn(1, 6);
   n.place = "cuda";
   arrays a = arrays_of(&n), b = arrays_of(&n);
   a.in[DATA] = behind_one(&n, a.in[DATA]);
@@ -327,7 +312,7 @@ Test(cudnn_norm, operands_may_have_any_address) {
 
 Test(cudnn_norm, nn_has_its_own_kernel_in_front) {
   const norm n = with(&cases[0], "nn.batch_norm", TN_CALL_TRAIN);
-  open_all(7);
+  open_cudnn(1, 7);
   OK(tn_plugin_load(fixture, NN_CUDA_FILE));
   check(&n, write_all);
   cr_assert(has_executed(0, 0));
@@ -347,7 +332,7 @@ Test(cudnn_norm, forms_that_cudnn_computes_differently_are_refused) {
       .params = "", .ndim = 2, .dims = {1, 4}, .axis = 1};
   static const norm nothing = {
       .params = "", .ndim = 2, .dims = {0, 4}, .axis = 1};
-  open_all(8);
+  open_cudnn(1, 8);
   refuses(&six, TN_CALL_TRAIN, "no engine for 6 channels in f32");
   refuses(&single, TN_CALL_TRAIN, "the number of elements of a channel less");
   refuses(&nothing, 0, "there is nothing to normalise");
@@ -421,7 +406,7 @@ Test(cudnn_norm, programs_are_recorded_and_launched_as_one) {
   norm cuda = with(&cases[0], "nn.batch_norm", TN_CALL_TRAIN), cpu = cuda;
   cuda.place = "cuda";
   cpu.place = "cpu";
-  open_all(9);
+  open_cudnn(1, 9);
   tn_program *one = net("cuda", TN_BIND_CAPTURE), *steps = net("cpu", 0);
   for (uint64_t run = 1; run <= RUNS; ++run) {
     tn_array *a = NULL, *b = NULL;

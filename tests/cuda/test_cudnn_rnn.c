@@ -7,32 +7,15 @@
  */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../must.h"
 #include "../plugins/cases.h"
 #include "../plugins/rnn_check.h"
-#include "fake_cudnn.h"
-#include "fixture.h"
+#include "cudnn_fixture.h"
 #include "tenon/kernel_options.h"
 
-static void open_all(int devices, uint64_t seed) {
-  fixture_open(&(fake_cuda_options){.devices = devices, .seed = seed});
-  OK(tn_plugin_load(fixture, NN_FILE));
-  OK(tn_plugin_load(fixture, CUDNN_FILE));
-}
-
-static void close_all(void) {
-  fixture_close();
-#ifndef ON_GPU
-  const char *left = fake_cudnn_end();
-  if (!fixture_is_broken) must_be_silent(left);
-#endif
-}
-
-TestSuite(cudnn_rnn, .init = fixture_init, .fini = close_all);
+TestSuite(cudnn_rnn, .init = fixture_init, .fini = close_cudnn);
 
 /* ------------------------------------------------------------------- values
  */
@@ -45,19 +28,19 @@ static void check_types(const char *place) {
 }
 
 Test(cudnn_rnn, values_and_gradients_are_those_of_torch) {
-  open_all(1, 5);
+  open_cudnn(1, 5);
   check_types("cuda");
 }
 
 #ifndef ON_GPU
 Test(cudnn_rnn, weights_in_another_order_are_moved) {
   (void)setenv("FAKE_CUDNN_ORDER", "1", 1);
-  open_all(1, 6);
+  open_cudnn(1, 6);
   check_types("cuda");
 }
 
 Test(cudnn_rnn, the_second_device_has_handles_of_its_own) {
-  open_all(2, 7);
+  open_cudnn(2, 7);
   rnn_check(fixture, fixture_place("cuda(1)"), TN_F32, 4e-6);
   cr_assert_eq(fake_cudnn_counts_get().handles, 2);
 }
@@ -66,7 +49,7 @@ Test(cudnn_rnn, the_second_device_has_handles_of_its_own) {
 /* ----------------------------------------------------------------- requests
  */
 
-/* Layers of both directions. */
+/* A network and its sizes. */
 typedef struct problem {
   const char *params;
   int64_t gates;
@@ -84,8 +67,8 @@ enum { N_PROBLEMS = sizeof problems / sizeof *problems };
 
 enum { N_IN = 4, N_OUT = 3 };
 
-/* Which arrays a call has and which results it is asked for: bit i for input
- * or output i. */
+/* The arrays and the requested gradients of a call: bit i is for input or
+ * output i. */
 typedef struct request {
   unsigned in;
   unsigned heads;
@@ -123,7 +106,7 @@ typedef struct call {
   tn_array *grads[N_IN];
 } call;
 
-static call call_make(const char *place, const problem *p, tn_dtype dtype) {
+static call make_call(const char *place, const problem *p, tn_dtype dtype) {
   const int64_t n = count_parameters(p);
   const int64_t state[] = {p->layers * p->directions, p->batch, p->units};
   const int64_t out[] = {p->steps, p->batch, p->directions * p->units};
@@ -144,7 +127,7 @@ static call call_make(const char *place, const problem *p, tn_dtype dtype) {
   return c;
 }
 
-static void call_release(call *c) {
+static void release_call(call *c) {
   for (int i = 0; i < N_IN; ++i)
     tn_array_release(c->in[i]), tn_array_release(c->grads[i]);
   for (int i = 0; i < N_OUT; ++i) tn_array_release(c->heads[i]);
@@ -160,9 +143,9 @@ static void drop_absent(tn_array **arrays, int n, unsigned present) {
   }
 }
 
-/* Computes outputs, and the gradients that are asked for; those that are added
- * start from the inputs. */
-static void call_run(call *c, int is_lstm, const request *r) {
+/* Computes outputs and the requested gradients. A gradient that is added
+ * starts from its input. */
+static void run_call(call *c, int is_lstm, const request *r) {
   const unsigned in = is_lstm ? r->in : r->in & 7u;
   tn_req req[N_IN];
   drop_absent(c->in, N_IN, in);
@@ -191,14 +174,14 @@ static void expect_same(tn_array *array, tn_array *want, const char *name) {
 }
 
 static void check_request(const problem *p, const request *r) {
-  call cuda = call_make("cuda", p, TN_F32), cpu = call_make("cpu", p, TN_F32);
-  call_run(&cuda, p->gates == 4, r);
-  call_run(&cpu, p->gates == 4, r);
+  call cuda = make_call("cuda", p, TN_F32), cpu = make_call("cpu", p, TN_F32);
+  run_call(&cuda, p->gates == 4, r);
+  run_call(&cpu, p->gates == 4, r);
   for (int i = 0; i < N_OUT; ++i)
     expect_same(cuda.out[i], cpu.out[i], p->params);
   for (int i = 0; i < N_IN; ++i)
     expect_same(cuda.grads[i], cpu.grads[i], p->params);
-  call_release(&cuda), call_release(&cpu);
+  release_call(&cuda), release_call(&cpu);
 }
 
 static void check_requests(void) {
@@ -217,18 +200,18 @@ static void check_requests(void) {
     }
 }
 
-Test(cudnn_rnn, requests_give_what_the_cpu_gives) {
-  open_all(1, 8);
+Test(cudnn_rnn, requests_agree_with_the_cpu) {
+  open_cudnn(1, 8);
   check_requests();
 }
 
 /* ------------------------------------------------------------------ refusals
  */
 
-/* The code of a forward call, and of its work. */
+/* The first failure of a forward call or of its work. */
 static tn_code call_forward(const problem *p, const char *params,
                             uint32_t flags) {
-  call c = call_make("cuda", p, TN_F32);
+  call c = make_call("cuda", p, TN_F32);
   tn_params_release(c.params);
   c.params = host_params(c.op, params);
   drop_absent(c.in, N_IN, 3);
@@ -237,14 +220,14 @@ static tn_code call_forward(const problem *p, const char *params,
   tn_code code = flags ? tn_call_train(fixture, c.op, &in, c.params, &out)
                        : tn_call(fixture, c.op, &in, c.params, &out);
   if (code == TN_OK) code = tn_array_wait(c.out[0]);
-  call_release(&c);
+  release_call(&c);
   return code;
 }
 
 Test(cudnn_rnn, dropped_elements_are_refused_in_training_alone) {
   const char *params = "state_size=3 mode=rnn_tanh num_layers=2 p=0.5";
   const char *one = "state_size=5 mode=rnn_relu p=0.5";
-  open_all(1, 11);
+  open_cudnn(1, 11);
   OK(call_forward(&problems[1], params, 0));
   OK(call_forward(&problems[0], one, TN_CALL_TRAIN));
   FAILS(call_forward(&problems[1], params, TN_CALL_TRAIN), TN_UNSUPPORTED,
@@ -253,7 +236,7 @@ Test(cudnn_rnn, dropped_elements_are_refused_in_training_alone) {
 
 Test(cudnn_rnn, rows_without_elements_are_refused) {
   const problem p = {"state_size=5 mode=rnn_relu", 1, 4, 3, 0, 5, 1, 1};
-  open_all(1, 12);
+  open_cudnn(1, 12);
   FAILS(call_forward(&p, p.params, 0), TN_UNSUPPORTED,
         "cuDNN has no sequences of rows without elements");
 }
@@ -264,7 +247,7 @@ Test(cudnn_rnn, no_steps_and_no_rows_change_nothing) {
       {"state_size=3 mode=gru bidirectional=true", 3, 0, 4, 5, 3, 1, 2},
       {"state_size=3 mode=lstm", 4, 4, 0, 5, 3, 1, 1},
       {"state_size=3 mode=rnn_tanh", 1, 0, 0, 5, 3, 1, 1}};
-  open_all(1, 12);
+  open_cudnn(1, 12);
   for (size_t i = 0; i < sizeof empty / sizeof *empty; ++i) {
     check_request(&empty[i], &(request){15, 7, 15, TN_REQ_WRITE});
     check_request(&empty[i], &(request){15, 7, 15, TN_REQ_ADD});
@@ -276,21 +259,21 @@ Test(cudnn_rnn, no_steps_and_no_rows_change_nothing) {
 /* -------------------------------------------------------- parts of the fake
  */
 
-Test(cudnn_rnn, requests_with_another_order_give_what_the_cpu_gives) {
+Test(cudnn_rnn, requests_with_weights_in_another_order_agree_with_the_cpu) {
   (void)setenv("FAKE_CUDNN_ORDER", "1", 1);
-  open_all(1, 9);
+  open_cudnn(1, 9);
   check_requests();
 }
 
 /* The gradient of `data` alone needs no gradient of weights. */
-Test(cudnn_rnn, weights_get_a_gradient_only_if_it_is_asked_for) {
-  open_all(1, 10);
-  call c = call_make("cuda", &problems[0], TN_F32);
-  call_run(&c, 0, &(request){7, 3, 1, TN_REQ_WRITE});
+Test(cudnn_rnn, weights_get_a_gradient_only_if_it_is_requested) {
+  open_cudnn(1, 10);
+  call c = make_call("cuda", &problems[0], TN_F32);
+  run_call(&c, 0, &(request){7, 3, 1, TN_REQ_WRITE});
   OK(tn_array_wait(c.grads[0]));
   /* forward; forward again and the gradient of data */
   cr_assert_eq(fake_cudnn_counts_get().executed, 3);
-  call_release(&c);
+  release_call(&c);
 }
 
 /* ------------------------------------------------------------------ options
@@ -319,7 +302,7 @@ static double cell_of(double x) {
 
 Test(cudnn_rnn, factors_are_rounded_only_if_that_is_allowed) {
   const double x = 1 + 0x1p-12;
-  open_all(1, 3);
+  open_cudnn(1, 3);
   tn_operator *op = host_operator(fixture, "nn.rnn");
   cr_assert_eq(cell_of(x), x);
   OK(tn_operator_tune(op, "cudnn.rnn.cuda", "fast=true"));
@@ -337,7 +320,7 @@ static void fails_with(const char *function, tn_code want, const char *why) {
 }
 
 Test(cudnn_rnn, failures_are_reported) {
-  open_all(1, 13);
+  open_cudnn(1, 13);
   fails_with("cudnnSetRNNDescriptor_v8", TN_UNSUPPORTED,
              "cuDNN 9.19.0: planning: CUDNN_STATUS_NOT_SUPPORTED: there is no "
              "such kind of cells");
@@ -349,7 +332,7 @@ Test(cudnn_rnn, failures_are_reported) {
 }
 
 static void fails_backward(const char *function) {
-  call c = call_make("cuda", &problems[0], TN_F32);
+  call c = make_call("cuda", &problems[0], TN_F32);
   tn_req req[N_IN] = {TN_REQ_WRITE, TN_REQ_WRITE, TN_REQ_NULL, TN_REQ_NULL};
   drop_absent(c.in, N_IN, 3);
   drop_absent(c.heads, N_OUT, 1);
@@ -368,11 +351,11 @@ static void fails_backward(const char *function) {
   if (code == TN_OK) code = tn_array_wait(c.grads[0]);
   (void)unsetenv("FAKE_CUDNN_FAILS");
   FAILS(code, TN_DEVICE, "a kernel was not launched");
-  call_release(&c);
+  release_call(&c);
 }
 
 Test(cudnn_rnn, failures_of_gradients_are_reported) {
-  open_all(1, 14);
+  open_cudnn(1, 14);
   fails_backward("cudnnRNNForward");
   fails_backward("cudnnRNNBackwardData_v8");
   fails_backward("cudnnRNNBackwardWeights_v8");
@@ -380,15 +363,15 @@ Test(cudnn_rnn, failures_of_gradients_are_reported) {
 
 Test(cudnn_rnn, of_an_older_version_is_refused_by_its_number) {
   (void)setenv("FAKE_CUDNN_VERSION", "8907", 1);
-  open_all(1, 15);
+  open_cudnn(1, 15);
   FAILS(call_forward(&problems[0], problems[0].params, 0), TN_UNSUPPORTED,
         "cuDNN 8.9.7 was found, and version 9 is wanted");
 }
 
 Test(cudnn_rnn, on_a_gpu_that_is_lost_fails_with_its_reason) {
-  open_all(1, 16);
+  open_cudnn(1, 16);
   OK(call_forward(&problems[0], problems[0].params, 0));
-  call c = call_make("cuda", &problems[0], TN_F32);
+  call c = make_call("cuda", &problems[0], TN_F32);
   fixture_is_broken = true;
   fake_cuda_lose(0, 719);
   drop_absent(c.in, N_IN, 3);
@@ -398,6 +381,6 @@ Test(cudnn_rnn, on_a_gpu_that_is_lost_fails_with_its_reason) {
   cr_assert_eq(code, TN_DEVICE, "%s", tn_error_text());
   cr_assert_not_null(strstr(tn_error_text(), "the GPU is lost"), "%s",
                      tn_error_text());
-  call_release(&c);
+  release_call(&c);
 }
 #endif

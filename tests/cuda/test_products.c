@@ -4,88 +4,49 @@
  * plugins/cublaslt do not show.
  */
 #include <criterion/criterion.h>
-#include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "../must.h"
-#include "devices.h"
-#include "fake_cuda.h"
+#include "../host_failure.h"
+#include "bare_device.h"
 
 enum { N = 64 };
 
-static cuda_instance self;
-static void *queue;
+static bare_device device;
 static float *memory; /* N floats of the device */
-static char said[256];
 static tn_run run = {.struct_size = sizeof run, .device_type = TN_DEVICE_CUDA};
 
-static int32_t fail(const tn_frame *call, int32_t code, const char *file,
-                    int32_t line, const char *format, ...) {
-  va_list args;
-  (void)call, (void)file, (void)line;
-  va_start(args, format);
-  (void)vsnprintf(said, sizeof said, format, args);
-  va_end(args);
-  return code;
-}
-
-static const tn_host host = {.struct_size = sizeof host, .fail = fail};
+static const tn_host host = {.struct_size = sizeof host, .fail = store_failure};
 static const tn_frame frame = {
     .struct_size = sizeof frame, .host = &host, .run = &run};
 
-#define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, said)
+#define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, failure)
 
 static void setup(void) {
-  tn_device_error error = {.struct_size = sizeof error};
-  fake_cuda_begin(&(fake_cuda_options){.devices = 1});
-  cr_assert(cuda_driver_open(&self.driver, cuda_driver_names, said), "%s",
-            said);
-  OK(cuda_devices_open(&self));
-  cr_assert(cuda_products_open(&self, said), "%s", said);
-  OK(cuda_queue_open(&self, 0, TN_QUEUE_COMPUTE, 0, &queue, &error));
-  OK(cuda_alloc(&self, 0, TN_MEMORY_DEVICE, (N + 1024) * sizeof *memory,
-                (void **)&memory, &error));
-  run.stream = cuda_queue_stream(&self, queue);
+  open_bare(&device, 0, (N + 1024) * sizeof *memory);
+  cr_assert(cuda_products_open(&device.cuda, failure), "%s", failure);
+  memory = (float *)(void *)device.memory;
+  run.stream = cuda_queue_stream(&device.cuda, device.queue);
 }
 
 static void teardown(void) {
-  cuda_queue_close(&self, queue);
-  cuda_free(&self, 0, TN_MEMORY_DEVICE, memory);
-  cuda_products_close(&self);
-  cuda_devices_close(&self);
-  must_be_silent(fake_cuda_end());
+  free_bare(&device);
+  cuda_products_close(&device.cuda);
+  close_bare(&device);
 }
 
 TestSuite(products, .init = setup, .fini = teardown);
-
-static void move(void *to, const void *from, int is_in) {
-  tn_device_error error = {.struct_size = sizeof error};
-  void *fence = NULL;
-  const tn_copy copy = {.struct_size = sizeof copy,
-                        .to = to,
-                        .from = from,
-                        .bytes = N * sizeof(float),
-                        .to_type = is_in ? TN_DEVICE_CUDA : TN_DEVICE_CPU,
-                        .from_type = is_in ? TN_DEVICE_CPU : TN_DEVICE_CUDA};
-  OK(cuda_copy(&self, queue, &copy, &error));
-  OK(cuda_fence_open(&self, 0, &fence, &error));
-  OK(cuda_fence_record(&self, fence, queue, &error));
-  OK(cuda_fence_wait(&self, fence, &error));
-  cuda_fence_close(&self, fence);
-}
 
 /* a, b, c and a bias begin at these elements of `v`, which is replaced with the
  * result. */
 static void multiply_with(const tn_device_product *what, float v[N], int a,
                           int b, int c, int bias) {
-  const tn_device_blas *blas = &self.products;
+  const tn_device_blas *blas = &device.cuda.products;
   uint64_t bytes = 0;
   void *plan = NULL;
   OK(blas->plan(blas, &frame, what, &plan, &bytes));
   cr_assert(bytes <= 1024 * sizeof(float));
-  move(memory, v, 1);
+  put_bytes(&device, memory, v, N * sizeof *memory);
   OK(blas->multiply(
       blas, &frame, plan,
       &(tn_device_operands){.struct_size = sizeof(tn_device_operands),
@@ -94,7 +55,7 @@ static void multiply_with(const tn_device_product *what, float v[N], int a,
                             .c = memory + c,
                             .bias = bias < 0 ? NULL : memory + bias,
                             .ws = memory + N}));
-  move(v, memory, 0);
+  get_bytes(&device, v, memory, N * sizeof *memory);
   blas->release(blas, plan);
 }
 
@@ -189,10 +150,11 @@ static void refuses(const tn_device_product *what, int32_t code,
                     const char *why) {
   uint64_t bytes = 0;
   void *plan = &bytes;
-  cr_assert_eq(self.products.plan(&self.products, &frame, what, &plan, &bytes),
+  cr_assert_eq(device.cuda.products.plan(&device.cuda.products, &frame, what,
+                                         &plan, &bytes),
                code);
   cr_assert_null(plan);
-  cr_assert_not_null(strstr(said, why), "%s lacks `%s`", said, why);
+  cr_assert_not_null(strstr(failure, why), "%s lacks `%s`", failure, why);
 }
 
 Test(products, that_cannot_be_are_refused) {

@@ -11,7 +11,6 @@
 
 #include "capture.h"
 #include "fake_lapack.h"
-#include "fixture.h"
 #include "read_values.h"
 #include "tenon/kernel_options.h"
 
@@ -76,32 +75,34 @@ static tn_array *create(const char *place, int64_t count, int64_t rows,
   return array;
 }
 
-/* The outputs of a call on one or two arrays; the caller releases them. */
-static tn_code call(const char *op, tn_array *a, tn_array *b, size_t n_out,
-                    tn_array **out) {
-  tn_operator *found = NULL;
+static tn_operator *find_operator(const char *name) {
+  tn_operator *op = NULL;
+  OK(tn_operator_get(fixture, name, &op));
+  return op;
+}
+
+static size_t count_outputs(const char *op) {
+  return tn_operator_desc(find_operator(op))->n_outputs;
+}
+
+/* All outputs of a call on one or two arrays; the caller releases them. */
+static tn_code call(const char *op, tn_array *a, tn_array *b, tn_array **out) {
+  const size_t n_out = count_outputs(op);
   tn_array *in[] = {a, b};
-  OK(tn_operator_get(fixture, op, &found));
   for (size_t i = 0; i < n_out; ++i) out[i] = NULL;
-  return tn_call(fixture, found, &(tn_inputs){b ? 2 : 1, in}, NULL,
+  return tn_call(fixture, find_operator(op), &(tn_inputs){b ? 2 : 1, in}, NULL,
                  &(tn_outputs){n_out, out, NULL});
 }
 
 /* The first output of a call on `count` matrices. Frees v and w. */
 static double *compute(const char *op, int64_t count, int64_t rows,
                        int64_t columns, double *v, double *w) {
-  const size_t n_out = strcmp(op, "linalg.svd") == 0       ? 3
-                       : strcmp(op, "linalg.qr") == 0      ? 2
-                       : strcmp(op, "linalg.gelqf") == 0   ? 2
-                       : strcmp(op, "linalg.slogdet") == 0 ? 2
-                       : strcmp(op, "linalg.syevd") == 0   ? 2
-                                                           : 1;
   tn_array *a = create("cuda(0)", count, rows, columns, v), *out[MOST_OUT];
   tn_array *b = w ? create("cuda(0)", count, rows, columns, w) : NULL;
   int64_t n = 0;
-  OK(call(op, a, b, n_out, out));
+  OK(call(op, a, b, out));
   double *x = read_values(out[0], &n);
-  for (size_t i = 0; i < n_out; ++i) tn_array_release(out[i]);
+  for (size_t i = 0; i < count_outputs(op); ++i) tn_array_release(out[i]);
   tn_array_release(a);
   if (b) tn_array_release(b);
   free(v), free(w);
@@ -124,11 +125,10 @@ Test(solver, computes_matrices_from_an_edge_on) {
   cr_expect_eq(count_calls_of("linalg.qr", 1, EDGE), 2);
 }
 
-Test(solver, computes_what_the_option_says) {
-  tn_operator *op = NULL;
+Test(solver, computes_matrices_from_the_edge_of_its_option_on) {
   open_solver();
-  OK(tn_operator_get(fixture, "linalg.potri", &op));
-  OK(tn_operator_tune(op, "cusolver.potri.cuda", "least=2"));
+  OK(tn_operator_tune(find_operator("linalg.potri"), "cusolver.potri.cuda",
+                      "least=2"));
   cr_expect_eq(count_calls_of("linalg.potri", 1, 2), 1);
   /* the libraries have no function for several of these */
   cr_expect_eq(count_calls_of("linalg.potri", 2, 31), 0);
@@ -306,7 +306,6 @@ static tn_program *bind_output(const char *op, uint32_t k, uint32_t flags,
                                int64_t rows, int64_t columns) {
   const tn_sig sig = {TN_F64, 2, {rows, columns}};
   tn_graph *g = NULL;
-  tn_program *p = NULL;
   tn_entry x, out[MOST_OUT];
   OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "a", &sig, &x));
@@ -320,11 +319,7 @@ static tn_program *bind_output(const char *op, uint32_t k, uint32_t flags,
   x = out[0];
   x.index = k;
   OK(tn_graph_heads_set(g, &x, 1));
-  const tn_bind how = {.struct_size = sizeof how,
-                       .flags = flags,
-                       .place = fixture_place("cuda(0)")};
-  OK(tn_program_bind(g, &how, &p));
-  tn_graph_release(g);
+  tn_program *p = bind_graph(g, flags);
   double *v = draw(1, rows, columns);
   OK(tn_array_set(find_array(p, TN_PROGRAM_ARGUMENT, "a"), v,
                   (size_t)(rows * columns) * sizeof *v));
@@ -332,8 +327,8 @@ static tn_program *bind_output(const char *op, uint32_t k, uint32_t flags,
   return p;
 }
 
-/* Compares it with the output of a call that has all. */
-static void expect_alone(const char *op, size_t n_out, uint32_t k, int64_t rows,
+/* Compares the only output of a program with that of a call that has all. */
+static void expect_alone(const char *op, uint32_t k, int64_t rows,
                          int64_t columns) {
   tn_program *p = bind_output(op, k, 0, rows, columns);
   tn_array *y = NULL, *out[MOST_OUT];
@@ -342,11 +337,11 @@ static void expect_alone(const char *op, size_t n_out, uint32_t k, int64_t rows,
   OK(tn_program_output(p, 0, &y));
   double *have = read_values(y, &n), *v = draw(1, rows, columns);
   tn_array *a = create("cuda(0)", 1, rows, columns, v);
-  OK(call(op, a, NULL, n_out, out));
+  OK(call(op, a, NULL, out));
   double *want = read_values(out[k], &n);
   cr_expect_arr_eq(have, want, (size_t)n * sizeof *have, "%s %u", op, k);
   cr_expect_gt(count_calls(), 1);
-  for (size_t i = 0; i < n_out; ++i) tn_array_release(out[i]);
+  for (size_t i = 0; i < count_outputs(op); ++i) tn_array_release(out[i]);
   tn_array_release(a);
   free(have), free(want), free(v);
   tn_program_release(p);
@@ -355,13 +350,13 @@ static void expect_alone(const char *op, size_t n_out, uint32_t k, int64_t rows,
 Test(solver, computes_single_outputs) {
   open_solver();
   for (uint32_t k = 0; k < 2; ++k) {
-    expect_alone("linalg.qr", 2, k, EDGE + 6, EDGE);
-    expect_alone("linalg.gelqf", 2, k, EDGE, EDGE + 6);
-    expect_alone("linalg.syevd", 2, k, EDGE, EDGE);
+    expect_alone("linalg.qr", k, EDGE + 6, EDGE);
+    expect_alone("linalg.gelqf", k, EDGE, EDGE + 6);
+    expect_alone("linalg.syevd", k, EDGE, EDGE);
   }
   for (uint32_t k = 0; k < 3; ++k) {
-    expect_alone("linalg.svd", 3, k, EDGE + 6, EDGE);
-    expect_alone("linalg.svd", 3, k, EDGE, EDGE + 6);
+    expect_alone("linalg.svd", k, EDGE + 6, EDGE);
+    expect_alone("linalg.svd", k, EDGE, EDGE + 6);
   }
 }
 
@@ -384,7 +379,7 @@ Test(solver, has_handles_for_each_device) {
   for (int i = 0; i < 4; ++i) {
     tn_array *a = create(i % 2 ? "cuda(1)" : "cuda(0)", 1, EDGE, EDGE, v);
     tn_array *out = NULL;
-    OK(call("linalg.inverse", a, NULL, 1, &out));
+    OK(call("linalg.inverse", a, NULL, &out));
     tn_array_release(a), tn_array_release(out);
   }
   free(v);
@@ -396,18 +391,18 @@ Test(solver, reports_a_failure_and_continues) {
   open_solver();
   double *v = draw_definite(1, EDGE);
   tn_array *a = create("cuda(0)", 1, EDGE, EDGE, v), *out = NULL;
-  OK(call("linalg.cholesky", a, NULL, 1, &out));
+  OK(call("linalg.cholesky", a, NULL, &out));
   tn_array_release(out);
   OK(tn_wait_all(fixture));
   fake_solver_fail(7);
-  tn_code code = call("linalg.cholesky", a, NULL, 1, &out);
+  tn_code code = call("linalg.cholesky", a, NULL, &out);
   if (code == TN_OK) code = tn_array_wait(out);
   cr_expect_eq(code, TN_DEVICE);
   cr_expect_not_null(
       strstr(tn_error_text(), "a Cholesky factor: internal error"), "%s",
       tn_error_text());
   tn_array_release(out);
-  OK(call("linalg.cholesky", a, NULL, 1, &out));
+  OK(call("linalg.cholesky", a, NULL, &out));
   OK(tn_array_wait(out));
   tn_array_release(out), tn_array_release(a);
   free(v);

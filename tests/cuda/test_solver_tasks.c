@@ -5,82 +5,45 @@
  * computed by hand.
  */
 #include <criterion/criterion.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "../host_failure.h"
 #include "../must.h"
+#include "bare_device.h"
 #include "cusolver.h"
-#include "devices.h"
 #include "fake_lapack.h"
 
 enum { N = 32, ROOM = 1024 }; /* numbers of a test; bytes after them */
 
-static cuda_instance device;
+static bare_device device;
 static cusolver_instance self;
-static void *queue;
 static double *memory; /* N numbers of the device, then ROOM bytes twice */
-static char said[256];
 static tn_run run = {.struct_size = sizeof run, .device_type = TN_DEVICE_CUDA};
 
-static int32_t fail(const tn_frame *call, int32_t code, const char *file,
-                    int32_t line, const char *format, ...) {
-  va_list args;
-  (void)call, (void)file, (void)line;
-  va_start(args, format);
-  (void)vsnprintf(said, sizeof said, format, args);
-  va_end(args);
-  return code;
-}
-
-static const tn_host host = {.struct_size = sizeof host, .fail = fail};
+static const tn_host host = {.struct_size = sizeof host, .fail = store_failure};
 static const tn_frame frame = {
     .struct_size = sizeof frame, .host = &host, .run = &run};
 
-#define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, said)
+#define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, failure)
 
 static void setup(void) {
-  tn_device_error error = {.struct_size = sizeof error};
-  fake_cuda_begin(&(fake_cuda_options){.devices = 1});
-  cr_assert(cuda_driver_open(&device.driver, cuda_driver_names, said), "%s",
-            said);
-  OK(cuda_devices_open(&device));
-  cuda_scope_fill(&device);
-  self.scope = &device.scope;
-  cr_assert(solver_open(&self.library, solver_names, said), "%s", said);
+  open_bare(&device, 0, N * sizeof *memory + 2 * ROOM);
+  cuda_scope_fill(&device.cuda);
+  self.scope = &device.cuda.scope;
+  cr_assert(solver_open(&self.library, solver_names, failure), "%s", failure);
   OK(cusolver_lapack_open(&self));
-  OK(cuda_queue_open(&device, 0, TN_QUEUE_COMPUTE, 0, &queue, &error));
-  OK(cuda_alloc(&device, 0, TN_MEMORY_DEVICE, N * sizeof *memory + 2 * ROOM,
-                (void **)&memory, &error));
-  run.stream = cuda_queue_stream(&device, queue);
+  memory = (double *)(void *)device.memory;
+  run.stream = cuda_queue_stream(&device.cuda, device.queue);
 }
 
 static void teardown(void) {
-  cuda_queue_close(&device, queue);
-  cuda_free(&device, 0, TN_MEMORY_DEVICE, memory);
+  free_bare(&device);
   cusolver_lapack_close(&self);
   solver_close(&self.library);
-  cuda_devices_close(&device);
-  must_be_silent(fake_cuda_end());
+  close_bare(&device);
 }
 
 TestSuite(solver_tasks, .init = setup, .fini = teardown);
-
-static void move(void *to, const void *from, uint64_t bytes, int is_in) {
-  tn_device_error error = {.struct_size = sizeof error};
-  void *fence = NULL;
-  const tn_copy copy = {.struct_size = sizeof copy,
-                        .to = to,
-                        .from = from,
-                        .bytes = bytes,
-                        .to_type = is_in ? TN_DEVICE_CUDA : TN_DEVICE_CPU,
-                        .from_type = is_in ? TN_DEVICE_CPU : TN_DEVICE_CUDA};
-  OK(cuda_copy(&device, queue, &copy, &error));
-  OK(cuda_fence_open(&device, 0, &fence, &error));
-  OK(cuda_fence_record(&device, fence, queue, &error));
-  OK(cuda_fence_wait(&device, fence, &error));
-  cuda_fence_close(&device, fence);
-}
 
 /* Numbers of 32 bits after the matrices: info, then pivots. */
 static int32_t *get_numbers(void) {
@@ -111,11 +74,11 @@ static int32_t compute(tn_device_task task, double v[N]) {
   OK(lapack->plan(lapack, &frame, &task, &task.ws_bytes));
   cr_assert(task.ws_bytes <= ROOM);
   task.ws = (char *)(memory + N) + ROOM;
-  move(get_numbers(), &info, sizeof info, 1);
-  move(memory, v, N * sizeof *v, 1);
+  put_bytes(&device, get_numbers(), &info, sizeof info);
+  put_bytes(&device, memory, v, N * sizeof *v);
   OK(lapack->run(lapack, &frame, &task));
-  move(v, memory, N * sizeof *v, 0);
-  move(&info, get_numbers(), sizeof info, 0);
+  get_bytes(&device, v, memory, N * sizeof *v);
+  get_bytes(&device, &info, get_numbers(), sizeof info);
   return info;
 }
 
@@ -260,9 +223,9 @@ Test(solver_tasks, find_singular_values_of_a_wide_matrix) {
 
 static void refuses(tn_device_task task, int32_t code, const char *why) {
   uint64_t bytes = 0;
-  said[0] = '\0';
+  failure[0] = '\0';
   cr_assert_eq(self.lapack.plan(&self.lapack, &frame, &task, &bytes), code);
-  cr_assert_not_null(strstr(said, why), "%s lacks `%s`", said, why);
+  cr_assert_not_null(strstr(failure, why), "%s lacks `%s`", failure, why);
 }
 
 Test(solver_tasks, that_cannot_be_are_refused) {
@@ -289,7 +252,7 @@ Test(solver_tasks, report_statuses_of_the_library) {
   cr_expect_eq(lapack->run(lapack, &frame, &task), TN_UNSUPPORTED);
   fake_solver_fail(6);
   cr_expect_eq(lapack->run(lapack, &frame, &task), TN_DEVICE);
-  cr_expect_not_null(strstr(said, "a kernel failed"), "%s", said);
+  cr_expect_not_null(strstr(failure, "a kernel failed"), "%s", failure);
 }
 
 /* The simulated library checks the size of the workspace as the real one does.
@@ -299,7 +262,7 @@ Test(solver_tasks, with_too_little_workspace_fail) {
   task.ws = (char *)(memory + N) + ROOM;
   task.ws_bytes = 8;
   cr_expect_eq(self.lapack.run(&self.lapack, &frame, &task), TN_DEVICE);
-  cr_expect_not_null(strstr(said, "invalid argument"), "%s", said);
+  cr_expect_not_null(strstr(failure, "invalid argument"), "%s", failure);
 }
 
 /* -------------------------------------------------------------- libraries */

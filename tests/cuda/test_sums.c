@@ -5,59 +5,29 @@
  * here integers are added up modulo 2^64, and halves in doubles.
  */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "../must.h"
-#include "devices.h"
-#include "fake_cuda.h"
+#include "bare_device.h"
 #include "sum.h"
 #include "tenon/kernel/kernel.h"
 
 enum { N = 1024, MOST = 8 * N };
 
-static cuda_instance self;
-static void *queue;
-static char *memory; /* of the device: the target, then the addend */
+static bare_device device; /* its memory: the target, then the addend */
 static uint8_t to[MOST], from[MOST];
-
-#define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, error.text)
 
 static tn_device_error error = {.struct_size = sizeof error};
 
 static void setup(void) {
-  char why[256];
-  fake_cuda_begin(&(fake_cuda_options){.devices = 1, .seed = 4});
-  cr_assert(cuda_driver_open(&self.driver, cuda_driver_names, why), "%s", why);
-  OK(cuda_devices_open(&self));
-  OK(cuda_queue_open(&self, 0, TN_QUEUE_COMPUTE, 0, &queue, &error));
-  OK(cuda_alloc(&self, 0, TN_MEMORY_DEVICE, 2 * MOST, (void **)&memory,
-                &error));
+  open_bare(&device, 4, 2 * MOST);
 }
 
 static void teardown(void) {
-  cuda_queue_close(&self, queue);
-  cuda_free(&self, 0, TN_MEMORY_DEVICE, memory);
-  cuda_devices_close(&self);
-  must_be_silent(fake_cuda_end());
+  free_bare(&device);
+  close_bare(&device);
 }
 
 TestSuite(sums, .init = setup, .fini = teardown);
-
-static void move(void *target, const void *source, int is_in) {
-  void *fence = NULL;
-  const tn_copy copy = {.struct_size = sizeof copy,
-                        .to = target,
-                        .from = source,
-                        .bytes = MOST,
-                        .to_type = is_in ? TN_DEVICE_CUDA : TN_DEVICE_CPU,
-                        .from_type = is_in ? TN_DEVICE_CPU : TN_DEVICE_CUDA};
-  OK(cuda_copy(&self, queue, &copy, &error));
-  OK(cuda_fence_open(&self, 0, &fence, &error));
-  OK(cuda_fence_record(&self, fence, queue, &error));
-  OK(cuda_fence_wait(&self, fence, &error));
-  cuda_fence_close(&self, fence);
-}
 
 /* ------------------------------------------------------- expected values
  */
@@ -117,13 +87,13 @@ static void agree(tn_device_sum s, int64_t t0, int64_t f0, const char *what) {
   const size_t width = width_of(s.dtype);
   fill(to, s.dtype, 1);
   fill(from, s.dtype, 2);
-  move(memory, to, 1);
-  move(memory + MOST, from, 1);
+  put_bytes(&device, device.memory, to, MOST);
+  put_bytes(&device, device.memory + MOST, from, MOST);
   s.struct_size = sizeof s;
-  s.to = memory + (size_t)t0 * width;
-  if (s.from) s.from = memory + MOST + (size_t)f0 * width;
-  OK(cuda_queue_sum(&self, queue, &s, &error));
-  move(have, memory, 0);
+  s.to = device.memory + (size_t)t0 * width;
+  if (s.from) s.from = device.memory + MOST + (size_t)f0 * width;
+  DEVICE_OK(cuda_queue_sum(&device.cuda, device.queue, &s, &error));
+  get_bytes(&device, have, device.memory, MOST);
   sum_here(&s, t0, f0);
   for (size_t i = 0; i < MOST; ++i)
     cr_assert_eq(have[i], to[i],
@@ -215,17 +185,18 @@ Test(sums, of_a_negative_value_are_that) {
   const int16_t want[] = {7, 29997, 32766, -32768};
   memset(to, 0, sizeof to);
   memcpy(v, (int16_t[]){10, 30000, -32767, -32768}, 4 * sizeof *v);
-  move(memory, to, 1);
-  OK(cuda_queue_sum(&self, queue,
-                    &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
-                                     .flags = TN_SUM_ADD,
-                                     .dtype = TN_I16,
-                                     .n_kept = 1,
-                                     .axes = &dense,
-                                     .to = memory,
-                                     .value = -3},
-                    &error));
-  move(to, memory, 0);
+  put_bytes(&device, device.memory, to, MOST);
+  DEVICE_OK(
+      cuda_queue_sum(&device.cuda, device.queue,
+                     &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                                      .flags = TN_SUM_ADD,
+                                      .dtype = TN_I16,
+                                      .n_kept = 1,
+                                      .axes = &dense,
+                                      .to = device.memory,
+                                      .value = -3},
+                     &error));
+  get_bytes(&device, to, device.memory, MOST);
   cr_assert_arr_eq(v, want, sizeof want);
 }
 
@@ -272,16 +243,16 @@ static void sum_wide_here(const tn_device_sum *s, int64_t f0) {
 static void agree_wide(tn_device_sum s, int64_t f0, const char *name) {
   static uint8_t have[MOST];
   s.struct_size = sizeof s;
-  s.to = memory;
-  s.from = memory + MOST + f0 * (int64_t)sizeof(float);
+  s.to = device.memory;
+  s.from = device.memory + MOST + f0 * (int64_t)sizeof(float);
   for (uint32_t i = 0; i < 4; ++i) {
     s.dtype = i < 2 ? TN_F16 : TN_BF16;
     s.flags = TN_SUM_WIDE | (i % 2 ? TN_SUM_ADD : 0);
     fill_wide(s.dtype);
-    move(memory, to, 1);
-    move(memory + MOST, from, 1);
-    OK(cuda_queue_sum(&self, queue, &s, &error));
-    move(have, memory, 0);
+    put_bytes(&device, device.memory, to, MOST);
+    put_bytes(&device, device.memory + MOST, from, MOST);
+    DEVICE_OK(cuda_queue_sum(&device.cuda, device.queue, &s, &error));
+    get_bytes(&device, have, device.memory, MOST);
     sum_wide_here(&s, f0);
     for (size_t k = 0; k < MOST; ++k)
       cr_assert_eq(have[k], to[k], "%s, %u: byte %zu is %#x, not %#x", name, i,

@@ -3,9 +3,8 @@
  * requests, element types and layouts.
  */
 #include <criterion/criterion.h>
-#include <stdarg.h>
-#include <stdio.h>
 
+#include "../host_failure.h"
 #include "tenon/kernel/kernel.h"
 
 typedef struct cases_params {
@@ -25,18 +24,7 @@ typedef struct cases_params {
 /* ----------------------------------------------------------------------- host
  */
 
-static char failure[256];
 static int slices;
-
-static int32_t fail(const tn_frame *call, int32_t code, const char *file,
-                    int32_t line, const char *format, ...) {
-  va_list args;
-  (void)call, (void)file, (void)line;
-  va_start(args, format);
-  (void)vsnprintf(failure, sizeof failure, format, args);
-  va_end(args);
-  return code;
-}
 
 /* Slices of an odd length, so that they end anywhere. */
 static int32_t in_slices(const tn_frame *call, int64_t n, int64_t grain,
@@ -50,8 +38,9 @@ static int32_t in_slices(const tn_frame *call, int64_t n, int64_t grain,
   return TN_OK;
 }
 
-static tn_host host = {
-    .struct_size = sizeof(tn_host), .fail = fail, .parallel_for = in_slices};
+static tn_host host = {.struct_size = sizeof(tn_host),
+                       .fail = store_failure,
+                       .parallel_for = in_slices};
 
 /* -------------------------------------------------------------------- tensors
  */

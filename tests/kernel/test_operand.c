@@ -5,23 +5,12 @@
 #include "tenon/kernel/operand.h"
 
 #include <criterion/criterion.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-static char said[256];
+#include "../host_failure.h"
 
-static int32_t fail(const tn_frame *call, int32_t code, const char *file,
-                    int32_t line, const char *format, ...) {
-  va_list args;
-  (void)call, (void)file, (void)line;
-  va_start(args, format);
-  (void)vsnprintf(said, sizeof said, format, args);
-  va_end(args);
-  return code;
-}
-
-static const tn_host host = {.struct_size = sizeof(tn_host), .fail = fail};
+static const tn_host host = {.struct_size = sizeof(tn_host),
+                             .fail = store_failure};
 
 /* A call with one input and one output of 2 x 3 x 4 floats. */
 typedef struct frame {
@@ -56,7 +45,7 @@ static void frame_init(frame *f) {
 
 static void expect_shape(frame *f, int32_t ndim, const int64_t *shape) {
   tn_dense view = {.dtype = TN_F32, .ndim = ndim, .shape = {-1, -1, -1, -1}};
-  cr_assert_eq(tn_dense_open(&f->call, &f->in[0], &view), TN_OK, "%s", said);
+  cr_assert_eq(tn_dense_open(&f->call, &f->in[0], &view), TN_OK, "%s", failure);
   cr_assert_eq(view.data, f->elements);
   for (int32_t i = 0; i < ndim; ++i)
     cr_assert_eq(view.shape[i], shape[i], "%d of %d", i, ndim);
@@ -74,7 +63,7 @@ Test(operand, dimensions_are_merged_or_added_in_front) {
 }
 
 static int32_t open_with(frame *f, const tn_tensor *t, tn_dense view) {
-  said[0] = 0;
+  failure[0] = 0;
   return tn_dense_open(&f->call, t, &view);
 }
 
@@ -86,16 +75,16 @@ Test(operand, says_where_the_operand_differs) {
   cr_expect_eq(open_with(&f, &f.in[0], wanted), TN_OK);
   other.shape[1] = 5;
   cr_expect_eq(open_with(&f, &f.out[0], other), TN_SHAPE);
-  cr_expect_str_eq(said,
+  cr_expect_str_eq(failure,
                    "output 0 has the length 4 in place 1 of 2, and the kernel "
                    "wants 5");
   other = wanted;
   other.dtype = TN_I32;
   cr_expect_eq(open_with(&f, &f.in[0], other), TN_DTYPE);
-  cr_expect(strstr(said, "input 0 has the type"), "%s", said);
+  cr_expect(strstr(failure, "input 0 has the type"), "%s", failure);
   f.strides[2] = 2;
   cr_expect_eq(open_with(&f, &f.in[0], wanted), TN_INVALID);
-  cr_expect(strstr(said, "`layout: contiguous`"), "%s", said);
+  cr_expect(strstr(failure, "`layout: contiguous`"), "%s", failure);
 }
 
 Test(operand, refuses_ranks_and_products_out_of_range) {
@@ -104,11 +93,11 @@ Test(operand, refuses_ranks_and_products_out_of_range) {
   const tn_dense none = {.dtype = TN_F32}, five = {.dtype = TN_F32, .ndim = 5};
   cr_expect_eq(open_with(&f, &f.in[0], none), TN_INVALID);
   cr_expect_eq(open_with(&f, &f.in[0], five), TN_INVALID);
-  cr_expect(strstr(said, "5 dimensions; it has 1 to 4"), "%s", said);
+  cr_expect(strstr(failure, "5 dimensions; it has 1 to 4"), "%s", failure);
   f.in[0].ndim = -2;
   cr_expect_eq(open_with(&f, &f.in[0], (tn_dense){.dtype = TN_F32, .ndim = 1}),
                TN_INVALID);
-  cr_expect_str_eq(said, "input 0 is absent");
+  cr_expect_str_eq(failure, "input 0 is absent");
 }
 
 /* Zero times more than 64 bits hold is still zero. */
@@ -121,7 +110,7 @@ Test(operand, an_empty_operand_has_no_elements) {
   tn_dense view = {.dtype = TN_F32, .ndim = 2, .shape = {-1, 4}};
   cr_assert_eq(tn_dense_length(&f.in[0], 1, 0), 0);
   f.shape[0] = 2;
-  cr_assert_eq(tn_dense_open(&f.call, &f.in[0], &view), TN_OK, "%s", said);
+  cr_assert_eq(tn_dense_open(&f.call, &f.in[0], &view), TN_OK, "%s", failure);
   cr_assert_eq(view.shape[0], 0);
   cr_assert_null(view.data);
 }
@@ -133,7 +122,7 @@ Test(operand, gives_the_queue_of_the_right_device_only) {
   cr_assert_eq(tn_call_stream(&f.call, TN_DEVICE_CPU, &stream), TN_OK);
   cr_assert_null(stream);
   cr_assert_eq(tn_call_stream(&f.call, TN_DEVICE_CUDA, &stream), TN_DEVICE);
-  cr_assert(strstr(said, "check `device` in its manifest"), "%s", said);
+  cr_assert(strstr(failure, "check `device` in its manifest"), "%s", failure);
   f.run.device_type = TN_DEVICE_CUDA;
   f.run.stream = &f.run;
   cr_assert_eq(tn_call_stream(&f.call, TN_DEVICE_CUDA, &stream), TN_OK);

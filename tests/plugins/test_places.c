@@ -117,8 +117,7 @@ static tn_code call_op(const char *name, const char *text, const tn_inputs *in,
 }
 
 static tn_array *vector(tn_dtype dtype, int64_t n, const double *v) {
-  const host_operand all = {.shape = {1, {n}}};
-  host_operand filled = all;
+  host_operand filled = {.shape = {1, {n}}};
   memcpy(filled.v, v, (size_t)n * sizeof *v);
   return host_operand_array(rt, dtype, &filled);
 }
@@ -151,9 +150,7 @@ Test(places, an_index_out_of_range_is_an_error_in_place_too) {
 
 /* ---------------------------------------------------------------- numbers */
 
-/* 2048 is the first f16 with a distance of 2 to the next one: added one by one
- * in f16, ones would get lost. */
-/* The first of several is named, however many threads look for them. */
+/* Several threads find several: the message names the first. */
 Test(places, the_first_index_out_of_range_is_named) {
   enum { N = 200000 };
   static double index[N];
@@ -170,6 +167,8 @@ Test(places, the_first_index_out_of_range_is_named) {
   tn_array_release(x), tn_array_release(at), tn_array_release(y);
 }
 
+/* 2048 is the first f16 with a distance of 2 to the next one: added one by one
+ * in f16, ones would get lost. */
 Test(places, sums_of_halves_are_rounded_once) {
   tn_array *x = vector(TN_F16, 2, (double[]){2048, 0});
   tn_array *at = vector(TN_I64, 4, (double[]){0, 0, 0, 0});

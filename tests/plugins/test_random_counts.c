@@ -218,17 +218,18 @@ Test(counts, each_row_has_its_own_distribution) {
              TWO(0.5, 0), TWO(2, 8), TWO(4, 8));
 }
 
+enum { N_DRAWN = 12000 };
+
 /* Draws rows of equal parameters; 0: there is no second one. */
 static double *sample_rows(const char *name, const double *parameters,
                            int columns, uint64_t cpu_mask) {
-  enum { N = 12000 };
   const tn_options options = {.struct_size = sizeof options,
                               .workers = 2,
                               .seed = 9,
                               .cpu_mask = cpu_mask};
-  const int rows = N / columns;
+  const int rows = N_DRAWN / columns;
   const int64_t length = rows;
-  double *values = malloc(sizeof *values * N);
+  double *values = malloc(sizeof *values * N_DRAWN);
   char text[60];
   tn_runtime *rt = NULL;
   tn_array *in[2] = {NULL, NULL}, *out = NULL;
@@ -241,7 +242,7 @@ static double *sample_rows(const char *name, const double *parameters,
   }
   (void)snprintf(text, sizeof text, "shape=[%d]", columns);
   OK(call(rt, name, text, &(tn_inputs){in[1] != NULL ? 2 : 1, in}, &out));
-  OK(tn_array_get(out, values, sizeof *values * N));
+  OK(tn_array_get(out, values, sizeof *values * N_DRAWN));
   tn_array_release(in[0]), tn_array_release(in[1]), tn_array_release(out);
   tn_runtime_release(rt);
   return values;
@@ -265,7 +266,7 @@ Test(counts, elements_of_long_rows_are_those_of_short_ones) {
     for (int m = 0; m < 3; ++m) {
       double *many =
           sample_rows(every[i].name, every[i].parameters, 4000, masks[m]);
-      for (int k = 0; k < 12000; ++k)
+      for (int k = 0; k < N_DRAWN; ++k)
         cr_assert_float_eq(many[k], few[k], 1e-9 * fabs(few[k]),
                            "%s, element %d: %g, not %g", every[i].name, k,
                            many[k], few[k]);

@@ -135,8 +135,9 @@ Test(scan, sums_of_long_lines_are_exact) {
   }
 }
 
-/* Sums along the axis of N elements, in rows of `inner`. */
 enum { N_SUMS = 420000 };
+
+/* Sums along axis 0 of N_SUMS elements, in rows of `inner`. */
 static float *find_sums(int64_t inner, uint32_t workers, uint64_t cpu_mask) {
   const tn_options options = {
       .struct_size = sizeof options, .workers = workers, .cpu_mask = cpu_mask};

@@ -268,15 +268,6 @@ static tn_array *call(const char *name, const char *text,
   return near;
 }
 
-static const char *name_of(tn_dtype dtype) {
-  static const char *const names[] = {
-      "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0",
-      "f4e2m1",   "i4",         "u4",     "i2",         "u2"};
-  for (size_t i = 0; i < COUNT(codes_cases); ++i)
-    if (codes_cases[i].dtype == dtype) return names[i];
-  return "none";
-}
-
 static tn_array *cast(tn_array *data, const char *dtype, const char *more) {
   char text[128];
   (void)snprintf(text, sizeof text, "dtype=%s %s", dtype, more);
@@ -288,10 +279,10 @@ Test(storage_operators, cast_converts_between_all_storage_types) {
   for (size_t i = 0; i < COUNT(casts_cases); ++i) {
     const casts_case *c = &casts_cases[i];
     char where[64];
-    (void)snprintf(where, sizeof where, "%s to %s", name_of(c->from),
-                   name_of(c->to));
+    (void)snprintf(where, sizeof where, "%s to %s", tn_dtype_name(c->from),
+                   tn_dtype_name(c->to));
     tn_array *x = code_array(c->from, (host_shape){1, {c->n}}, c->from_codes);
-    tn_array *y = cast(x, name_of(c->to), "");
+    tn_array *y = cast(x, tn_dtype_name(c->to), "");
     expect_codes(y, c->to_codes, c->n, where);
     tn_array_release(x), tn_array_release(y);
   }
@@ -315,7 +306,7 @@ Test(storage_operators, cast_rounds_doubles_by_saturate_and_round_mode) {
           codes[e] = c->v[first + e].codes[k];
         }
         tn_array *from = host_array(rt, TN_F64, (host_shape){1, {n}}, x);
-        tn_array *to = cast(from, name_of(c->dtype), text);
+        tn_array *to = cast(from, tn_dtype_name(c->dtype), text);
         expect_codes(to, codes, n, text);
         tn_array_release(from), tn_array_release(to);
       }
@@ -338,7 +329,7 @@ Test(storage_operators, cast_gives_every_code_in_each_float_type) {
         host_values(y, got);
         for (int64_t k = 0; k < n; ++k)
           cr_assert(is_same(got[k], c->numbers[first + k]), "%s, code %lld",
-                    name_of(c->dtype), (long long)(first + k));
+                    tn_dtype_name(c->dtype), (long long)(first + k));
         tn_array_release(y);
       }
       tn_array_release(x);
@@ -425,14 +416,14 @@ Test(storage_operators, strides_and_many_elements_change_no_code) {
   OK(tn_array_transpose(from, NULL, &across));
   for (size_t t = 0; t < COUNT(codes_cases); ++t) {
     const tn_storage_rule rule = {codes_cases[t].dtype, 1, TN_STORAGE_UP};
-    tn_array *codes = cast(across, name_of(rule.dtype), "");
+    tn_array *codes = cast(across, tn_dtype_name(rule.dtype), "");
     tn_array *back = cast(codes, "f64", "");
     double *got = host_many_values(back);
     for (int i = 0; i < N; ++i) {
       const double in = x[i % ROWS * COLUMNS + i / ROWS];
       const uint32_t code = tn_storage_encode(in, &rule);
       cr_assert(is_same(got[i], (double)tn_storage_decode(code, rule.dtype)),
-                "%s, element %d", name_of(rule.dtype), i);
+                "%s, element %d", tn_dtype_name(rule.dtype), i);
     }
     free(got);
     tn_array_release(codes), tn_array_release(back);
@@ -498,7 +489,8 @@ static void check_scaled(const scaled_case *c) {
   if (c->has_zero) in[2] = code_array(c->dtype, c->zero.shape, c->zero.codes);
   const size_t n_in = c->has_zero ? 3 : 2;
   (void)snprintf(text, sizeof text, "dtype=%s %s saturate=%s",
-                 name_of(c->dtype), c->params, c->saturate ? "true" : "false");
+                 tn_dtype_name(c->dtype), c->params,
+                 c->saturate ? "true" : "false");
   tn_array *out = call("nn.quantize", text, &(tn_inputs){n_in, in});
   expect_codes(out, c->codes, host_count(&c->data.shape), text);
   tn_array_release(in[0]);

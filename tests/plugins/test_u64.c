@@ -121,10 +121,8 @@ static uint64_t *read_bits(tn_array *array) {
   unsigned char *bytes = malloc((size_t)n * width);
   uint64_t *bits = calloc((size_t)n, sizeof *bits);
   tn_array *near = NULL;
-  tn_place cpu;
   cr_assert(bytes != NULL && bits != NULL);
-  OK(tn_place_parse(rt, "cpu", &cpu));
-  OK(tn_array_to(array, cpu, &near));
+  OK(tn_array_to(array, (tn_place){TN_DEVICE_CPU, 0}, &near));
   OK(tn_array_get(near, bytes, (size_t)n * width));
   for (int64_t i = 0; i < n; ++i)
     memcpy(&bits[i], bytes + (size_t)i * width, width);
@@ -256,28 +254,13 @@ Test(u64, results_are_added_modulo_2_64) {
 
 /* ------------------------------------------------------------- conversions */
 
-static const struct {
-  tn_dtype dtype;
-  const char *name;
-} names[] = {{TN_F16, "f16"},  {TN_BF16, "bf16"}, {TN_F32, "f32"},
-             {TN_F64, "f64"},  {TN_I8, "i8"},     {TN_I16, "i16"},
-             {TN_I32, "i32"},  {TN_I64, "i64"},   {TN_U8, "u8"},
-             {TN_U16, "u16"},  {TN_U32, "u32"},   {TN_U64, "u64"},
-             {TN_BOOL, "bool"}};
-
-static const char *find_name(tn_dtype dtype) {
-  size_t i = 0;
-  while (names[i].dtype != dtype) ++i;
-  return names[i].name;
-}
-
 static void check_conversion(const conversion *c, create_fn *create) {
   char params[32], text[64];
   tn_operator *op = host_operator(rt, "elemwise.cast");
   tn_array *in = create(c->from, 1, c->n, c->values), *out = NULL;
-  (void)snprintf(params, sizeof params, "dtype=%s", find_name(c->to));
-  (void)snprintf(text, sizeof text, "%s to %s", find_name(c->from),
-                 find_name(c->to));
+  (void)snprintf(params, sizeof params, "dtype=%s", tn_dtype_name(c->to));
+  (void)snprintf(text, sizeof text, "%s to %s", tn_dtype_name(c->from),
+                 tn_dtype_name(c->to));
   tn_params *p = host_params(op, params);
   OK(tn_call(rt, op, TN_IN(in), p, TN_OUT(&out)));
   expect_bits(out, c->expected, c->n, text);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/attention_cases.inc, which test_attention.c compares
-nn.attention and nn.rotary with (tests/plugins/cases.c).
+"""Writes tests/plugins/attention_cases.inc: values of nn.attention and nn.rotary
+for test_attention.c (tests/plugins/cases.c).
 
     attention.py > attention_cases.inc
 
@@ -20,7 +20,7 @@ RANDOM = np.random.default_rng(8)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 8,
                         dtype=torch.float64)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/conv_cases.inc and pool_cases.inc, which
-test_convolution.c and test_pooling.c compare plugins/nn with.
+"""Writes tests/plugins/conv_cases.inc and pool_cases.inc: values of plugins/nn
+for test_convolution.c and test_pooling.c.
 
     conv.py TESTS_PLUGINS_FOLDER
 
@@ -27,7 +27,7 @@ MAX = [F.max_pool1d, F.max_pool2d, F.max_pool3d]
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-8, 9, size=shape) / 8
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/ctc_cases.inc, which test_ctc.c compares ctc_loss of
-plugins/nn with.
+"""Writes tests/plugins/ctc_cases.inc: values of ctc_loss of plugins/nn for
+test_ctc.c.
 
     ctc.py > ctc_cases.inc
 
@@ -22,7 +22,7 @@ RANDOM = np.random.default_rng(13)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every float type holds."""
+    """Numbers with few bits, exact in every float type."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 8)
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/deformable_cases.inc, which test_deformable.c compares
-nn.deformable_convolution with.
+"""Writes tests/plugins/deformable_cases.inc: values of nn.deformable_convolution
+for test_deformable.c.
 
     deformable.py TESTS_PLUGINS_FOLDER
 
-Inputs are few eighths; offsets are not whole, because gradients jump at
-elements. Results are those of torchvision in double precision,
-deform_conv2d, and its gradients. The committed file was made with torchvision
+Inputs are small multiples of 1/8. Offsets are not whole, because gradients jump
+at elements. Results and gradients are those of deform_conv2d of torchvision in
+double precision. The committed file was made with torchvision
 0.14.1, torch 1.13.0 and NumPy 1.24.2, Python 3.11.
 """
 
@@ -44,8 +44,8 @@ def deformable(shape, filters, kernel, stride=(1, 1), dilate=(1, 1),
     out = deform_conv2d(x, offset, weight, inputs[3] if bias else None, stride,
                         pad, dilate, inputs[4] if mask else None)
     head = torch.tensor(draw(*out.shape))
-    given = [each for each in inputs if each is not None]
-    found = iter(torch.autograd.grad(out, given, head))
+    present = [each for each in inputs if each is not None]
+    found = iter(torch.autograd.grad(out, present, head))
     params = f"kernel={ints(kernel)} stride={ints(stride)} " \
         f"dilate={ints(dilate)} pad={ints(pad)} num_filter={filters} " \
         f"num_group={groups} num_deformable_group={offset_groups} " \

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/dft_cases.inc, which test_dft.c compares dft and stft of
-plugins/tensor with.
+"""Writes tests/plugins/dft_cases.inc: values of dft and stft of plugins/tensor
+for test_dft.c.
 
     dft.py > dft_cases.inc
 
@@ -18,7 +18,7 @@ RANDOM = np.random.default_rng(95)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every float type holds."""
+    """Numbers with few bits, exact in every float type."""
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/dynamic_cases.inc, which test_dynamic.c compares
-nonzero, unique, compress and masked_select of plugins/tensor with.
+"""Writes tests/plugins/dynamic_cases.inc: values of nonzero, unique, compress and
+masked_select of plugins/tensor for test_dynamic.c.
 
     dynamic.py > dynamic_cases.inc
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/einsum_cases.inc and einsum_second_cases.inc, which
-test_einsum.c compares einsum of plugins/tensor with.
+"""Writes tests/plugins/einsum_cases.inc and einsum_second_cases.inc: values of
+einsum of plugins/tensor for test_einsum.c.
 
     einsum.py > einsum_cases.inc
     einsum.py second > einsum_second_cases.inc

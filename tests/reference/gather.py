@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/gather_cases.inc, which test_gather.c compares
-gather_elements, tril, triu, eye, tri and diag of plugins/tensor with.
+"""Writes tests/plugins/gather_cases.inc: values of gather_elements, tril, triu,
+eye, tri and diag of plugins/tensor for test_gather.c.
 
     gather.py > gather_cases.inc
 
@@ -18,7 +18,7 @@ RANDOM = np.random.default_rng(41)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every float type holds."""
+    """Numbers with few bits, exact in every float type."""
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 

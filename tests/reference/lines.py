@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/lines_cases.inc, which test_lines.c compares the formulas
-of tests/plugins/forms/lines.yaml with (tests/plugins/cases.c).
+"""Writes tests/plugins/lines_cases.inc: values of the formulas of
+tests/plugins/forms/lines.yaml for test_lines.c (tests/plugins/cases.c).
 
     lines.py > lines_cases.inc
 
@@ -21,7 +21,7 @@ RANDOM = np.random.default_rng(40)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/logic_cases.inc, which test_logic.c compares comparisons,
-logic, operations on bits, whole quotients and remainders, rounding and `where`
-of plugins/elemwise with.
+"""Writes tests/plugins/logic_cases.inc: values of comparisons, logic, operations
+on bits, whole quotients and remainders, rounding and `where` of plugins/elemwise
+for test_logic.c.
 
     logic.py > logic_cases.inc
 

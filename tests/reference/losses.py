@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/losses_cases.inc, which test_losses.c compares the
-regression outputs, svm_output, make_loss and kl_sparse_reg of plugins/nn with.
+"""Writes tests/plugins/losses_cases.inc: values of the regression outputs,
+svm_output, make_loss and kl_sparse_reg of plugins/nn for test_losses.c.
 
     losses.py > losses_cases.inc
 
@@ -21,7 +21,7 @@ RANDOM = np.random.default_rng(10)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every float type holds."""
+    """Numbers with few bits, exact in every float type."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 8)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/nms_cases.inc, which test_nms.c compares nms and
-nms_selected of plugins/nn with.
+"""Writes tests/plugins/nms_cases.inc: values of nms and nms_selected of
+plugins/nn for test_nms.c.
 
     nms.py > nms_cases.inc
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/nn_cases.inc, which test_nn.c compares plugins/nn with.
+"""Writes tests/plugins/nn_cases.inc: values of plugins/nn for test_nn.c.
 
     nn.py > nn_cases.inc
 
-Inputs are drawn by NumPy, results computed by it in double precision after the
-formulas of the literature: nothing here knows of Tenon. The committed file was
-made with NumPy 1.24.2, Python 3.11. Derivatives of activations are the imaginary
-part of the function a step of 1e-30 off the real axis, so that they follow from
-the functions alone.
+NumPy draws the inputs and computes results in double precision by the formulas
+of the literature. Nothing here knows of Tenon. The committed file was made with
+NumPy 1.24.2, Python 3.11. The derivative of an activation is the imaginary part
+of the function 1e-30 off the real axis, divided by 1e-30, so the script has no
+formula of it.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(5)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 
@@ -71,14 +71,14 @@ def softmax(x, axis):
 
 
 def wanted(label, classes, alpha):
-    """Probabilities that a label stands for, along a new last axis."""
+    """The probabilities of a label, along a new last axis."""
     hit = label[..., None] == np.arange(classes)
     return np.where(hit, 1 - alpha, alpha / (classes - 1))
 
 
 def softmax_output(params, shape, axis, label, divisor, alpha=0.0, factor=1.0,
                    ignored=None, with_head=False):
-    """`axis` holds the classes; label: class numbers, or probabilities."""
+    """Classes are along `axis`; a label has class numbers or probabilities."""
     data, head = draw(*shape), draw(*shape)
     out = softmax(data, axis)
     if label.shape == tuple(shape):

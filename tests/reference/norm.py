@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/norm_cases.inc, which the tests of normalisations, softmax
-and the like compare plugins/nn with (tests/plugins/cases.c).
+"""Writes tests/plugins/norm_cases.inc: values for tests of plugins/nn that use
+tests/plugins/cases.c, such as those of normalisations and of softmax.
 
     norm.py > norm_cases.inc
 
-Inputs are drawn by NumPy, results computed by it in double precision after the
-formulas of the literature: nothing here knows of Tenon. The committed file was
-made with NumPy 1.24.2, Python 3.11. Gradients are never written down: an element
-is moved by a step of 1e-30 off the real axis, and the imaginary part of the
-weighted sum of the outputs is its derivative, to the last digit.
+NumPy draws the inputs and computes results in double precision by the formulas
+of the literature. Nothing here knows of Tenon. The committed file was made with
+NumPy 1.24.2, Python 3.11. The script has no formulas of gradients: it moves an
+element by 1e-30 off the real axis. Then the imaginary part of the weighted sum
+of the outputs, divided by 1e-30, is the derivative, to the last digit.
 """
 
 import numpy as np
@@ -20,12 +20,12 @@ RANDOM = np.random.default_rng(6)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 
 def slopes(function, inputs, heads, n):
-    """Of the first n inputs."""
+    """Gradients of the first n inputs."""
     found = []
     for k in range(n):
         slope = np.zeros(inputs[k].shape)
@@ -41,8 +41,8 @@ def slopes(function, inputs, heads, n):
 
 def case(op, params, inputs, function, n_grads, aux=(), after=(), hidden=(),
          flags="0"):
-    """`function` of the inputs gives the visible outputs. `after` is what the
-    states are then, `hidden` what further outputs hold."""
+    """`function` of the inputs returns the visible outputs. `after` has the new
+    states, `hidden` the hidden outputs."""
     outputs = [each.real for each in function(*inputs)]
     heads = [draw(*each.shape) for each in outputs]
     gradients = slopes(function, inputs, heads, n_grads)
@@ -183,7 +183,7 @@ def rectifiers():
 # -------------------------------------------------------------- cross entropy
 
 def cross_entropy(labels, classes):
-    """The hidden output: largest elements, and logarithms of sums."""
+    """The hidden output has largest elements, then logarithms of sums."""
     labels = np.array(labels)
     counts = (labels >= 0) & (labels < classes)
     data = draw(len(labels), classes)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/norms_cases.inc, which test_norms.c compares rms_norm,
-group_norm, instance_norm, l2_normalization, lrn and softmax_activation of
-plugins/nn with.
+"""Writes tests/plugins/norms_cases.inc: values of rms_norm, group_norm,
+instance_norm, l2_normalization, lrn and softmax_activation of plugins/nn for
+test_norms.c.
 
     norms.py > norms_cases.inc
 
@@ -23,7 +23,7 @@ RANDOM = np.random.default_rng(9)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every float type holds."""
+    """Numbers with few bits, exact in every float type."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 8)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/optim_cases.inc, which test_optim.c compares the steps of
-plugins/optim with.
+"""Writes tests/plugins/optim_cases.inc: values of the steps of plugins/optim for
+test_optim.c.
 
     optim.py > optim_cases.inc
 
@@ -19,7 +19,7 @@ N, STEPS = 8, 3
 
 
 def draw():
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-16, 17, size=N) / 8
 
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/places_cases.inc, which test_places.c compares the
-operators of scatter.yaml, gather_nd.yaml, roll.yaml and by_row.yaml of
-plugins/tensor with.
+"""Writes tests/plugins/places_cases.inc: values of the operators of scatter.yaml,
+gather_nd.yaml, roll.yaml and by_row.yaml of plugins/tensor for test_places.c.
 
     places.py > places_cases.inc
 
@@ -39,7 +38,7 @@ NUMPY = {"set": set_at, "add": np.add.at, "mul": np.multiply.at,
 
 
 def draw(*shape):
-    """Numbers with few bits, which every float type holds."""
+    """Numbers with few bits, exact in every float type."""
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 

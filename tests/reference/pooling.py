@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/dilated_cases.inc and unpool_cases.inc, which
-test_max_unpool.c compares plugins/nn with.
+"""Writes tests/plugins/dilated_cases.inc and unpool_cases.inc: values of
+plugins/nn for test_max_unpool.c.
 
     pooling.py TESTS_PLUGINS_FOLDER
 

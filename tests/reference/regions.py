@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/region_cases.inc, which test_regions.c compares
-plugins/nn with.
+"""Writes tests/plugins/region_cases.inc: values of plugins/nn for test_regions.c.
 
     regions.py TESTS_PLUGINS_FOLDER
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/resize_cases.inc, which test_resize.c compares
-plugins/nn with.
+"""Writes tests/plugins/resize_cases.inc: values of plugins/nn for test_resize.c.
 
     resize.py TESTS_PLUGINS_FOLDER
 

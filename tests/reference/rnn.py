@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/rnn_cases.inc, which test_rnn.c compares nn.rnn with.
+"""Writes tests/plugins/rnn_cases.inc: values of nn.rnn for test_rnn.c.
 
     rnn.py > rnn_cases.inc
 
@@ -18,7 +18,7 @@ RANDOM = np.random.default_rng(14)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 16,
                         dtype=torch.float64)
 

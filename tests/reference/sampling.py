@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/sample_cases.inc, which test_grid_sample.c compares
-plugins/nn with.
+"""Writes tests/plugins/sample_cases.inc: values of plugins/nn for
+test_grid_sample.c.
 
     sampling.py TESTS_PLUGINS_FOLDER
 

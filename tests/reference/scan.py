@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/scan_cases.inc, which test_scan.c compares cumsum,
-cumprod and logsumexp of plugins/tensor with.
+"""Writes tests/plugins/scan_cases.inc: values of cumsum, cumprod and logsumexp of
+plugins/tensor for test_scan.c.
 
     scan.py > scan_cases.inc
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/sequences_cases.inc, which test_sequences.c compares
-sequence_mask, sequence_last and sequence_reverse of plugins/nn with.
+"""Writes tests/plugins/sequences_cases.inc: values of sequence_mask,
+sequence_last and sequence_reverse of plugins/nn for test_sequences.c.
 
     sequences.py > sequences_cases.inc
 
@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(12)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every float type holds."""
+    """Numbers with few bits, exact in every float type."""
     return torch.tensor(RANDOM.integers(-16, 17, size=shape) / 8)
 
 

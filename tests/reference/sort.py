@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/sort_cases.inc, which test_sort.c compares sort, argsort,
-topk and topk_mask of plugins/tensor with.
+"""Writes tests/plugins/sort_cases.inc: values of sort, argsort, topk and
+topk_mask of plugins/tensor for test_sort.c.
 
     sort.py > sort_cases.inc
 

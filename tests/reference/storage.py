@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/storage_cases.inc, which test_storage.c compares the
-storage types, elemwise.cast, nn.quantize and nn.dequantize with.
+"""Writes tests/plugins/storage_cases.inc: values of storage types, elemwise.cast,
+nn.quantize and nn.dequantize for test_storage.c.
 
     storage.py > storage_cases.inc
 
-Numbers of codes are those of ml_dtypes. Codes of numbers are the nearest of
-these, in exact fractions; where ml_dtypes or onnx convert the same number, they
-must agree. Results of quantize and dequantize are those of onnx's reference
+Numbers of codes are those of ml_dtypes. The code of a number is the nearest one,
+in exact fractions. If ml_dtypes or onnx convert the same number, the script
+compares the codes. Results of quantize and dequantize are those of onnx's reference
 implementation. Nothing here knows of Tenon. The committed file was made with
 ml_dtypes 0.6.0, onnx 1.23.2, NumPy 2.4.6, Python 3.11.
 """
@@ -21,6 +21,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+
+import operands
 
 warnings.filterwarnings("ignore")
 RANDOM = np.random.default_rng(40)
@@ -236,11 +238,13 @@ def run(op, inputs, types, out_type, **attributes):
         None, dict(zip(names, inputs)))[0]
 
 
-def operand(array, codes=None):
-    values = (map(show, array.astype(np.float64).ravel().tolist())
-              if codes is None else codes)
-    dims = join(array.shape) if array.ndim else "{0}"
-    return f"{{{{{array.ndim}, {dims}}}, {join(values) if array.size else '{0}'}}}"
+def operand(array):
+    return operands.show(array, lambda x: show(float(x)))
+
+
+def codes_operand(array, name):
+    codes = np.reshape(codes_of(array, name), array.shape)
+    return operands.show(codes, str)
 
 
 def scales_of(shape, axis, block):
@@ -278,7 +282,7 @@ def quantized(name, shape, axis, block, has_zero, saturate=True):
                f32, **attributes)
     text = "" if axis is None else f"axis={axis}"
     text += f" block_size={block}" if block else ""
-    zeros = operand(scale, codes_of(inputs[2], name)) if has_zero else "{{0, {0}}, {0}}"
+    zeros = codes_operand(inputs[2], name) if has_zero else operands.ABSENT
     print(f'{{{name}, "{text}", {int(saturate)}, {int(has_zero)},')
     print(f" {operand(data)},\n {operand(scale)},\n {zeros},")
     print(f" {join(codes)},\n {operand(back)}}},")

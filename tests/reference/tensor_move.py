@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/move_cases.inc, which test_move.c compares the operators
-of plugins/tensor with that move elements.
+"""Writes tests/plugins/move_cases.inc: values for test_move.c, of the operators
+of plugins/tensor that move elements.
 
     tensor_move.py > move_cases.inc
 
-Inputs are drawn by NumPy; results are what torch computes in double precision,
-gradients what it derives: nothing here knows of Tenon. The committed file was
-made with NumPy 1.24.2 and torch 1.13.1, Python 3.11.
+NumPy draws the inputs; torch computes results and gradients in double precision.
+Nothing here knows of Tenon. The committed file was made with NumPy 1.24.2 and
+torch 1.13.1, Python 3.11.
 """
 
 import numpy as np
@@ -19,13 +19,13 @@ RANDOM = np.random.default_rng(11)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 
 def case(op, params, inputs, function, n_grads=None):
-    """`function` takes tensors and gives one or several; the first n_grads
-    inputs are differentiated."""
+    """`function` takes tensors and returns one or several. There are gradients
+    of the first n_grads inputs."""
     n_grads = len(inputs) if n_grads is None else n_grads
     tensors = [torch.tensor(each, dtype=torch.float64) for each in inputs]
     for each in tensors[:n_grads]:
@@ -124,7 +124,8 @@ case("repeat", "repeats=2 axis=-3", [draw(2, 3, 2)],
 
 
 def padded(widths, mode):
-    """Places are those of NumPy's pad; None stands for the constant."""
+    """Returns a function that pads x with elements of x; NumPy's pad tells their
+    places."""
     def function(x):
         for axis, width in enumerate(widths):
             places = torch.tensor(np.pad(np.arange(x.shape[axis]), width, mode))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/reduce_cases.inc, which test_reduce.c and test_dot.c
-compare plugins/tensor with (tests/plugins/cases.c).
+"""Writes tests/plugins/reduce_cases.inc: values of plugins/tensor for
+test_reduce.c and test_dot.c (tests/plugins/cases.c).
 
     tensor_reduce.py > reduce_cases.inc
 
@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(7)
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-16, 17, size=shape) / 8
 
 

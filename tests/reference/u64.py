@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/u64_cases.inc, which test_u64.c compares u64 with, in all
-operators of plugins/elemwise that have integers, and in reductions of
-plugins/tensor.
+"""Writes tests/plugins/u64_cases.inc: values of u64 for test_u64.c, in all operators
+of plugins/elemwise that have integers, and in reductions of plugins/tensor.
 
     u64.py > u64_cases.inc
 
@@ -34,7 +33,7 @@ def u64(values):
     return np.array(values, np.uint64)
 
 
-def is_safe(function):
+def guard_zero(function):
     """The function, and 0 for a divisor of 0."""
     def divide(a, b):
         return np.where(b == 0, u64(0), function(a, np.where(b == 0, u64(1), b)))
@@ -49,7 +48,7 @@ def shift(function):
 
 
 TWO = {"add": np.add, "sub": np.subtract, "mul": np.multiply,
-       "mod": is_safe(np.remainder), "maximum": np.maximum,
+       "mod": guard_zero(np.remainder), "maximum": np.maximum,
        "minimum": np.minimum}
 COMPARED = {"equal": np.equal, "not_equal": np.not_equal, "greater": np.greater,
             "greater_equal": np.greater_equal, "lesser": np.less,
@@ -61,8 +60,8 @@ TRUTHS = {"is_equal": np.equal, "is_not_equal": np.not_equal,
           "logical_xor": np.logical_xor}
 MORE = {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
         "bitwise_xor": np.bitwise_xor,
-        "floor_divide": is_safe(np.floor_divide),
-        "trunc_divide": is_safe(np.floor_divide), "fmod": is_safe(np.remainder)}
+        "floor_divide": guard_zero(np.floor_divide),
+        "trunc_divide": guard_zero(np.floor_divide), "fmod": guard_zero(np.remainder)}
 SHIFTED = {"left_shift": shift(np.left_shift),
            "right_shift": shift(np.right_shift)}
 ONE = {"copy": np.positive, "negative": lambda a: u64(0) - a, "abs": np.positive,
@@ -70,8 +69,8 @@ ONE = {"copy": np.positive, "negative": lambda a: u64(0) - a, "abs": np.positive
        "zeros_like": np.zeros_like, "ones_like": np.ones_like}
 SCALAR = {"add_scalar": np.add, "sub_scalar": np.subtract,
           "rsub_scalar": lambda a, s: s - a, "mul_scalar": np.multiply,
-          "mod_scalar": is_safe(np.remainder),
-          "rmod_scalar": lambda a, s: is_safe(np.remainder)(s, a),
+          "mod_scalar": guard_zero(np.remainder),
+          "rmod_scalar": lambda a, s: guard_zero(np.remainder)(s, a),
           "maximum_scalar": np.maximum, "minimum_scalar": np.minimum,
           "equal_scalar": np.equal, "not_equal_scalar": np.not_equal,
           "greater_scalar": np.greater, "greater_equal_scalar": np.greater_equal,
@@ -147,14 +146,13 @@ def print_cases():
 # ------------------------------------------------------------------ conversions
 
 # exponent of the greatest power of two, and digits
-FORMATS = {"F16": (15, 11, 16), "BF16": (127, 8, 16), "F32": (127, 24, 32),
-           "F64": (1023, 53, 64)}
+FORMATS = {"F16": (15, 11), "BF16": (127, 8), "F32": (127, 24), "F64": (1023, 53)}
 
 
 def rounded(value, form):
     """The float of a format that is nearest to an integer, ties to even, as an
     integer; or infinity."""
-    top, digits, _ = FORMATS[form]
+    top, digits = FORMATS[form]
     extra = max(0, value.bit_length() - digits)
     half, rest = (1 << extra) >> 1, value & ((1 << extra) - 1)
     low = value >> extra

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/plugins/deconv_cases.inc and fold_cases.inc, which
-test_deconvolution.c and test_fold.c compare plugins/nn with.
+"""Writes tests/plugins/deconv_cases.inc and fold_cases.inc: values of plugins/nn
+for test_deconvolution.c and test_fold.c.
 
     windows.py TESTS_PLUGINS_FOLDER
 
@@ -25,7 +25,7 @@ DECONV = [F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d]
 
 
 def draw(*shape):
-    """Numbers with few bits, which every type holds."""
+    """Numbers with few bits, exact in every type."""
     return RANDOM.integers(-8, 9, size=shape) / 8
 
 

@@ -376,6 +376,16 @@ Test(tape_on_workers, passes_on_the_error_of_its_inputs) {
 
 /* ------------------------------------------------------------------ places */
 
+/* Finds the place of a view in another, which is `how` in case i. */
+static tn__part_place expect_part(const tn_array *of, const tn_array *part,
+                                  int how, size_t i) {
+  const tn__layout outer = tn__layout_of(of), inner = tn__layout_of(part);
+  tn__part_place place;
+  cr_assert_eq(tn__layout_find_part(&outer, &inner, &place), how, "case %zu",
+               i);
+  return place;
+}
+
 /* Compares every position of the view, found by counting, with its position in
  * a dense array. */
 static void check_place(const tn_array *of, const tn_array *part) {
@@ -446,13 +456,8 @@ Test(tape, separates_neighbours_from_overlapping_views) {
       {line, left, TN__PART_INSIDE},    {all, line, TN__PART_INSIDE},
       {line, even, TN__PART_INSIDE},    {all, high, TN__PART_INSIDE},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    const tn__layout of = tn__layout_of(cases[i].of);
-    const tn__layout part = tn__layout_of(cases[i].part);
-    tn__part_place place;
-    cr_assert_eq(tn__layout_find_part(&of, &part, &place), cases[i].how,
-                 "case %zu", i);
-  }
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
+    (void)expect_part(cases[i].of, cases[i].part, cases[i].how, i);
   DROP(all, left, right, even, odd, low, high, line);
 }
 
@@ -469,11 +474,8 @@ Test(tape, finds_views_of_packed_elements_by_their_numbers) {
       {line, low, TN__PART_INSIDE, 0},   {low, high, TN__PART_DISJOINT, 0},
       {high, low, TN__PART_DISJOINT, 0}, {high, all, TN__PART_ACROSS, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    const tn__layout of = tn__layout_of(cases[i].of);
-    const tn__layout part = tn__layout_of(cases[i].part);
-    tn__part_place place;
-    cr_assert_eq(tn__layout_find_part(&of, &part, &place), cases[i].how,
-                 "case %zu", i);
+    const tn__part_place place =
+        expect_part(cases[i].of, cases[i].part, cases[i].how, i);
     cr_assert_eq(place.view.offset, cases[i].offset, "case %zu", i);
   }
   DROP(all, low, high, line);
