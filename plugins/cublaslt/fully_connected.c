@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "plugin.gen.h"
 #include "tenon/plugin/device_blas.h"
 
 enum { DATA, WEIGHT, N_PLANS }; /* products of a backward call */
@@ -21,28 +20,6 @@ struct cublaslt_fully_connected_state {
   void *plan[N_PLANS];
   uint64_t bytes;
 };
-
-int32_t cublaslt_init(const tn_host *host, tn_registrar *registrar,
-                      void **instance) {
-  static const char *const kernels[] = {
-      "cublaslt.fully_connected.cuda",
-      "cublaslt.fully_connected_activation.cuda",
-      "cublaslt.dot.cuda",
-      "cublaslt.batch_dot.cuda",
-      "cublaslt.gemm2.cuda",
-      "cublaslt.syrk.cuda",
-      "cublaslt.syrk_grad.cuda"};
-  const tn_device_blas *blas = host->extension(host, TN_DEVICE_BLAS_CUDA);
-  int32_t code = TN_OK;
-  *instance = (void *)(uintptr_t)blas;
-  for (size_t i = 0; !blas && i < sizeof kernels / sizeof *kernels; ++i)
-    if (code == TN_OK)
-      code = registrar->withdraw(registrar, kernels[i],
-                                 "no plugin provides " TN_DEVICE_BLAS_CUDA
-                                 "; plugins/cuda does where there are a GPU "
-                                 "and cuBLASLt");
-  return code;
-}
 
 /* ------------------------------------------------------------------- plans */
 
