@@ -82,7 +82,7 @@ cublaslt_sizes cublaslt_batch_sizes(const cublaslt_question *q, int transpose_a,
 /* Product of the dimensions from `from` to before `to`. [any] */
 int64_t cublaslt_count(const tn_tensor *t, int32_t from, int32_t to);
 
-/* One product of `count` matrices. [any] */
+/* Describes a product of dense matrices; the caller sets its count. [any] */
 tn_device_product cublaslt_describe(const cublaslt_question *q,
                                     cublaslt_factor a, cublaslt_factor b,
                                     tn_req request);
