@@ -18,14 +18,6 @@ static int64_t count_inputs(const cudnn_rnn_sizes *s, int64_t layer) {
   return layer == 0 ? s->inputs : s->directions * s->units;
 }
 
-int64_t cudnn_rnn_count_weights(const cudnn_rnn_sizes *s) {
-  int64_t n = 0;
-  for (int64_t l = 0; l < s->layers; ++l)
-    n += s->directions * count_gates(s) * s->units *
-         (count_inputs(s, l) + s->units + 2);
-  return n;
-}
-
 static unsigned find_type(tn_dtype dtype) {
   return dtype == TN_F64    ? DNN_F64
          : dtype == TN_F16  ? DNN_F16
