@@ -8,43 +8,13 @@
 #include "fully_connected.gen.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 
-#include "plugin.gen.h"
-#include "tenon/plugin/device_blas.h"
+#include "products.h"
 
-enum { DATA, WEIGHT, N_PLANS }; /* products of a backward call */
+/* The plans of a backward call; forward has one, at index DATA. */
+enum { DATA = CUBLASLT_LHS, WEIGHT = CUBLASLT_RHS };
 
-/* Forward has one product, at index DATA. */
-struct cublaslt_fully_connected_state {
-  const tn_device_blas *blas;
-  void *plan[N_PLANS];
-  uint64_t bytes;
-};
-
-int32_t cublaslt_init(const tn_host *host, tn_registrar *registrar,
-                      void **instance) {
-  static const char *const kernels[] = {
-      "cublaslt.fully_connected.cuda",
-      "cublaslt.fully_connected_activation.cuda",
-      "cublaslt.dot.cuda",
-      "cublaslt.batch_dot.cuda",
-      "cublaslt.gemm2.cuda",
-      "cublaslt.syrk.cuda",
-      "cublaslt.syrk_grad.cuda"};
-  const tn_device_blas *blas = host->extension(host, TN_DEVICE_BLAS_CUDA);
-  int32_t code = TN_OK;
-  *instance = (void *)(uintptr_t)blas;
-  for (size_t i = 0; !blas && i < sizeof kernels / sizeof *kernels; ++i)
-    if (code == TN_OK)
-      code = registrar->withdraw(registrar, kernels[i],
-                                 "no plugin provides " TN_DEVICE_BLAS_CUDA
-                                 "; plugins/cuda does where there are a GPU "
-                                 "and cuBLASLt");
-  return code;
-}
-
-/* ------------------------------------------------------------------- plans */
+/* ---------------------------------------------------------------- products */
 
 /* The matrices of a call: rows of data, and the weight's shape. */
 typedef struct sizes {
@@ -127,78 +97,40 @@ static tn_device_product weight_product(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- state */
 
-static int32_t add_plan(const tn_frame *call, const tn_device_product *what,
-                        cublaslt_fully_connected_state *state, int which) {
-  uint64_t bytes = 0;
-  const int32_t code =
-      state->blas->plan(state->blas, call, what, &state->plan[which], &bytes);
-  if (bytes > state->bytes) state->bytes = bytes;
-  return code;
-}
-
 static int wants_weight(const tn_frame *call) {
   return call->req[NN_FULLY_CONNECTED_IN_WEIGHT] != TN_REQ_NULL ||
          (has_bias(call) &&
           call->req[NN_FULLY_CONNECTED_IN_BIAS] != TN_REQ_NULL);
 }
 
-static int32_t add_plans(const tn_frame *call,
-                         cublaslt_fully_connected_state *state) {
+static int32_t add_plans(const tn_frame *call, cublaslt_products *to) {
   int32_t code = TN_OK;
   if (!(call->flags & TN_CALL_BACKWARD)) {
     const tn_device_product p = forward_product(call);
-    return add_plan(call, &p, state, DATA);
+    return cublaslt_add_plan(call, &p, DATA, to);
   }
   if (call->req[NN_FULLY_CONNECTED_IN_DATA] != TN_REQ_NULL) {
     const tn_device_product p = data_product(call);
-    code = add_plan(call, &p, state, DATA);
+    code = cublaslt_add_plan(call, &p, DATA, to);
   }
   if (code == TN_OK && wants_weight(call)) {
     const tn_device_product p = weight_product(call);
-    code = add_plan(call, &p, state, WEIGHT);
+    code = cublaslt_add_plan(call, &p, WEIGHT, to);
   }
   return code;
 }
 
 int32_t cublaslt_fully_connected_create(const tn_frame *call,
-                                        cublaslt_fully_connected_state **out) {
-  cublaslt_fully_connected_state *state = calloc(1, sizeof *state);
-  *out = NULL;
-  if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
-  state->blas = call->instance;
-  const int32_t code = add_plans(call, state);
-  if (code == TN_OK)
-    *out = state;
-  else
-    cublaslt_fully_connected_destroy(state);
-  return code;
-}
-
-void cublaslt_fully_connected_destroy(cublaslt_fully_connected_state *state) {
-  for (int i = 0; i < N_PLANS; ++i)
-    state->blas->release(state->blas, state->plan[i]);
-  free(state);
-}
-
-int32_t cublaslt_fully_connected_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = cublaslt_fully_connected_cuda_state_of(call)->bytes;
-  return TN_OK;
+                                        cublaslt_products **out) {
+  int32_t code = cublaslt_begin_products(call, out);
+  if (code == TN_OK) code = add_plans(call, *out);
+  return cublaslt_end_products(code, out);
 }
 
 /* ------------------------------------------------------------------- calls */
 
-static int32_t run_plan(const tn_frame *call, int which,
-                        tn_device_operands operands) {
-  const cublaslt_fully_connected_state *state =
-      cublaslt_fully_connected_cuda_state_of(call);
-  operands.struct_size = sizeof operands;
-  operands.ws = call->n_ws > 0 ? call->ws[0] : NULL;
-  return state->blas->multiply(state->blas, call, state->plan[which],
-                               &operands);
-}
-
 int32_t cublaslt_fully_connected(const tn_frame *call) {
-  return run_plan(
+  return cublaslt_multiply(
       call, DATA,
       (tn_device_operands){
           .a = call->in[NN_FULLY_CONNECTED_IN_DATA].data,
@@ -209,24 +141,21 @@ int32_t cublaslt_fully_connected(const tn_frame *call) {
 }
 
 int32_t cublaslt_fully_connected_backward(const tn_frame *call) {
-  const cublaslt_fully_connected_state *state =
-      cublaslt_fully_connected_cuda_state_of(call);
   const void *grad = call->in[NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT].data;
-  int32_t code = TN_OK;
-  if (state->plan[DATA])
-    code =
-        run_plan(call, DATA,
-                 (tn_device_operands){
-                     .a = grad,
-                     .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT].data,
-                     .c = call->out[NN_FULLY_CONNECTED_IN_DATA].data});
-  if (code != TN_OK || !state->plan[WEIGHT]) return code;
-  return run_plan(call, WEIGHT,
-                  (tn_device_operands){
-                      .a = grad,
-                      .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_DATA].data,
-                      .c = call->out[NN_FULLY_CONNECTED_IN_WEIGHT].data,
-                      .sums = call->out[NN_FULLY_CONNECTED_IN_BIAS].data});
+  const int32_t code = cublaslt_multiply(
+      call, DATA,
+      (tn_device_operands){
+          .a = grad,
+          .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT].data,
+          .c = call->out[NN_FULLY_CONNECTED_IN_DATA].data});
+  if (code != TN_OK || !wants_weight(call)) return code;
+  return cublaslt_multiply(
+      call, WEIGHT,
+      (tn_device_operands){
+          .a = grad,
+          .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_DATA].data,
+          .c = call->out[NN_FULLY_CONNECTED_IN_WEIGHT].data,
+          .sums = call->out[NN_FULLY_CONNECTED_IN_BIAS].data});
 }
 
 /* --------------------------------------------------------- with activation */
@@ -244,25 +173,13 @@ int32_t cublaslt_fully_connected_activation_supports(const tn_frame *call) {
   return TN_FAIL(call, TN_UNSUPPORTED, "there is nothing to multiply");
 }
 
-int32_t cublaslt_fully_connected_activation_create(
-    const tn_frame *call, cublaslt_fully_connected_state **out) {
+int32_t cublaslt_fully_connected_activation_create(const tn_frame *call,
+                                                   cublaslt_products **out) {
   tn_device_product p = forward_product(call);
-  cublaslt_fully_connected_state *state = calloc(1, sizeof *state);
-  *out = NULL;
-  if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
-  state->blas = call->instance;
   p.flags |= TN_PRODUCT_RELU;
-  const int32_t code = add_plan(call, &p, state, DATA);
-  if (code == TN_OK)
-    *out = state;
-  else
-    cublaslt_fully_connected_destroy(state);
-  return code;
-}
-
-int32_t cublaslt_fully_connected_activation_bytes(const tn_frame *call,
-                                                  uint64_t *bytes) {
-  return cublaslt_fully_connected_bytes(call, bytes);
+  int32_t code = cublaslt_begin_products(call, out);
+  if (code == TN_OK) code = cublaslt_add_plan(call, &p, DATA, *out);
+  return cublaslt_end_products(code, out);
 }
 
 int32_t cublaslt_fully_connected_activation(const tn_frame *call) {

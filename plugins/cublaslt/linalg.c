@@ -6,54 +6,21 @@
 
 #include "products.h"
 
-/* Each state starts with its products. */
-struct cublaslt_gemm2_state {
-  cublaslt_products products;
-};
-
-struct cublaslt_syrk_state {
-  cublaslt_products products;
-};
-
-struct cublaslt_syrk_grad_state {
-  cublaslt_products products;
-};
-
 /* ------------------------------------------------------------------- gemm2 */
 
-int32_t cublaslt_gemm2_create(const tn_frame *call,
-                              cublaslt_gemm2_state **out) {
+int32_t cublaslt_gemm2_create(const tn_frame *call, cublaslt_products **out) {
   const linalg_gemm2_params *p = linalg_gemm2_params_of(call);
   cublaslt_question q =
       cublaslt_read_question(call, cublaslt_gemm2_cuda_options_of(call)->fast);
   const cublaslt_sizes s =
       cublaslt_batch_sizes(&q, p->transpose_a, p->transpose_b);
-  cublaslt_products *x = NULL;
   q.alpha = p->alpha;
-  const int32_t code = cublaslt_create_products(&q, &s, &x);
-  *out = (cublaslt_gemm2_state *)x;
-  return code;
-}
-
-void cublaslt_gemm2_destroy(cublaslt_gemm2_state *state) {
-  cublaslt_destroy_products(&state->products);
-}
-
-int32_t cublaslt_gemm2_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = cublaslt_gemm2_cuda_state_of(call)->products.bytes;
-  return TN_OK;
-}
-
-int32_t cublaslt_gemm2(const tn_frame *call) {
-  return cublaslt_run_forward(call,
-                              &cublaslt_gemm2_cuda_state_of(call)->products);
+  return cublaslt_create_products(&q, &s, out);
 }
 
 int32_t cublaslt_gemm2_backward(const tn_frame *call) {
   const linalg_gemm2_params *p = linalg_gemm2_params_of(call);
-  return cublaslt_run_backward(call,
-                               &cublaslt_gemm2_cuda_state_of(call)->products,
-                               p->transpose_a, p->transpose_b);
+  return cublaslt_run_backward(call, p->transpose_a, p->transpose_b);
 }
 
 /* -------------------------------------------------------------------- syrk */
@@ -81,103 +48,65 @@ static int32_t create_square(const squares *x, cublaslt_products **out) {
   tn_device_product p =
       cublaslt_describe(&x->question, find_factor(x, x->transpose),
                         find_factor(x, !x->transpose), TN_REQ_WRITE);
-  int32_t code = cublaslt_begin_products(&x->question, out);
   p.count = cublaslt_count(x->a, 0, x->a->ndim - 2);
-  if (code == TN_OK)
-    code = cublaslt_add_plan(&x->question, &p, CUBLASLT_LHS, *out);
-  if (code == TN_OK) return TN_OK;
-  cublaslt_destroy_products(*out);
-  *out = NULL;
-  return code;
+  return cublaslt_create_plans(&x->question, &p, 1, out);
 }
 
 /* (g + g^T) a, or a (g + g^T): the second product adds to the first. */
 static int32_t create_gradient(const squares *x, cublaslt_products **out) {
   const cublaslt_factor a = find_factor(x, 0);
   const int64_t n = x->transpose ? a.columns : a.rows;
-  int32_t code = cublaslt_begin_products(&x->question, out);
-  for (int i = 0; i < CUBLASLT_N_PLANS && code == TN_OK; ++i) {
+  tn_device_product products[CUBLASLT_N_PLANS];
+  for (int i = 0; i < CUBLASLT_N_PLANS; ++i) {
     const cublaslt_factor g = {n, n, i};
-    tn_device_product p = cublaslt_describe(&x->question, x->transpose ? a : g,
-                                            x->transpose ? g : a,
-                                            i == 0 ? TN_REQ_WRITE : TN_REQ_ADD);
-    p.count = cublaslt_count(x->a, 0, x->a->ndim - 2);
-    code = cublaslt_add_plan(&x->question, &p, i, *out);
+    products[i] = cublaslt_describe(&x->question, x->transpose ? a : g,
+                                    x->transpose ? g : a,
+                                    i == 0 ? TN_REQ_WRITE : TN_REQ_ADD);
+    products[i].count = cublaslt_count(x->a, 0, x->a->ndim - 2);
   }
-  if (code == TN_OK) return TN_OK;
-  cublaslt_destroy_products(*out);
-  *out = NULL;
-  return code;
+  return cublaslt_create_plans(&x->question, products, CUBLASLT_N_PLANS, out);
 }
 
 /* in = [gradient of out, a, out] */
-static int32_t run_gradient(const tn_frame *call, const cublaslt_products *x,
-                            int transpose) {
+static int32_t run_gradient(const tn_frame *call, int transpose) {
   const void *g = call->in[0].data, *a = call->in[1].data;
-  const cublaslt_operands operands = {transpose ? a : g, transpose ? g : a,
-                                      call->out[0].data};
+  const tn_device_operands operands = {
+      .a = transpose ? a : g, .b = transpose ? g : a, .c = call->out[0].data};
   int32_t code = TN_OK;
   for (int i = 0; i < CUBLASLT_N_PLANS && code == TN_OK; ++i)
-    code = cublaslt_multiply(call, x, i, operands);
+    code = cublaslt_multiply(call, i, operands);
   return code;
 }
 
-int32_t cublaslt_syrk_create(const tn_frame *call, cublaslt_syrk_state **out) {
+int32_t cublaslt_syrk_create(const tn_frame *call, cublaslt_products **out) {
   const linalg_syrk_params *p = linalg_syrk_params_of(call);
   const int is_grad = (call->flags & TN_CALL_BACKWARD) != 0;
   const squares s =
       find_squares(call, is_grad, cublaslt_syrk_cuda_options_of(call)->fast,
                    p->transpose, p->alpha);
-  cublaslt_products *x = NULL;
-  const int32_t code =
-      is_grad ? create_gradient(&s, &x) : create_square(&s, &x);
-  *out = (cublaslt_syrk_state *)x;
-  return code;
-}
-
-void cublaslt_syrk_destroy(cublaslt_syrk_state *state) {
-  cublaslt_destroy_products(&state->products);
-}
-
-int32_t cublaslt_syrk_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = cublaslt_syrk_cuda_state_of(call)->products.bytes;
-  return TN_OK;
+  return is_grad ? create_gradient(&s, out) : create_square(&s, out);
 }
 
 int32_t cublaslt_syrk(const tn_frame *call) {
   const void *a = call->in[0].data;
-  return cublaslt_multiply(call, &cublaslt_syrk_cuda_state_of(call)->products,
-                           CUBLASLT_LHS,
-                           (cublaslt_operands){a, a, call->out[0].data});
+  return cublaslt_multiply(
+      call, CUBLASLT_LHS,
+      (tn_device_operands){.a = a, .b = a, .c = call->out[0].data});
 }
 
 int32_t cublaslt_syrk_backward(const tn_frame *call) {
-  return run_gradient(call, &cublaslt_syrk_cuda_state_of(call)->products,
-                      linalg_syrk_params_of(call)->transpose);
+  return run_gradient(call, linalg_syrk_params_of(call)->transpose);
 }
 
 int32_t cublaslt_syrk_grad_create(const tn_frame *call,
-                                  cublaslt_syrk_grad_state **out) {
+                                  cublaslt_products **out) {
   const linalg_syrk_grad_params *p = linalg_syrk_grad_params_of(call);
   const squares s =
       find_squares(call, 1, cublaslt_syrk_grad_cuda_options_of(call)->fast,
                    p->transpose, p->alpha);
-  cublaslt_products *x = NULL;
-  const int32_t code = create_gradient(&s, &x);
-  *out = (cublaslt_syrk_grad_state *)x;
-  return code;
-}
-
-void cublaslt_syrk_grad_destroy(cublaslt_syrk_grad_state *state) {
-  cublaslt_destroy_products(&state->products);
-}
-
-int32_t cublaslt_syrk_grad_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = cublaslt_syrk_grad_cuda_state_of(call)->products.bytes;
-  return TN_OK;
+  return create_gradient(&s, out);
 }
 
 int32_t cublaslt_syrk_grad(const tn_frame *call) {
-  return run_gradient(call, &cublaslt_syrk_grad_cuda_state_of(call)->products,
-                      linalg_syrk_grad_params_of(call)->transpose);
+  return run_gradient(call, linalg_syrk_grad_params_of(call)->transpose);
 }

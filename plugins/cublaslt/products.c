@@ -8,6 +8,56 @@
 
 enum { GRAD, LHS_OF_BACKWARD, RHS_OF_BACKWARD }; /* inputs of a backward call */
 
+/* ------------------------------------------------------------------- plans */
+
+int32_t cublaslt_begin_products(const tn_frame *call, cublaslt_products **out) {
+  *out = calloc(1, sizeof **out);
+  if (!*out) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
+  (*out)->blas = call->instance;
+  return TN_OK;
+}
+
+int32_t cublaslt_add_plan(const tn_frame *call, const tn_device_product *p,
+                          int which, cublaslt_products *to) {
+  uint64_t bytes = 0;
+  const int32_t code =
+      to->blas->plan(to->blas, call, p, &to->plan[which], &bytes);
+  if (bytes > to->bytes) to->bytes = bytes;
+  return code;
+}
+
+int32_t cublaslt_end_products(int32_t code, cublaslt_products **out) {
+  if (code == TN_OK) return TN_OK;
+  cublaslt_destroy_products(*out);
+  *out = NULL;
+  return code;
+}
+
+void cublaslt_destroy_products(cublaslt_products *x) {
+  if (!x) return;
+  for (int i = 0; i < CUBLASLT_N_PLANS; ++i)
+    x->blas->release(x->blas, x->plan[i]);
+  free(x);
+}
+
+static const cublaslt_products *get_products(const tn_frame *call) {
+  return call->prepared;
+}
+
+int32_t cublaslt_count_bytes(const tn_frame *call, uint64_t *bytes) {
+  *bytes = get_products(call)->bytes;
+  return TN_OK;
+}
+
+int32_t cublaslt_multiply(const tn_frame *call, int which,
+                          tn_device_operands operands) {
+  const cublaslt_products *x = get_products(call);
+  operands.struct_size = sizeof operands;
+  operands.ws = call->n_ws > 0 ? call->ws[0] : NULL;
+  if (!x->plan[which]) return TN_OK;
+  return x->blas->multiply(x->blas, call, x->plan[which], &operands);
+}
+
 /* ------------------------------------------------------------------ shapes */
 
 static int is_backward(const tn_frame *call) {
@@ -86,7 +136,8 @@ static cublaslt_factor find_grad(const cublaslt_sizes *s, int flip) {
   return (cublaslt_factor){s->m, s->n, flip};
 }
 
-/* The product of a gradient (`which`), or the forward product. */
+/* The product of a gradient (`which`), or the forward product. A product that
+ * was not requested has a count of 0. */
 static tn_device_product choose_product(const cublaslt_question *q,
                                         const cublaslt_sizes *s, int which) {
   const tn_req request = q->call->req[which];
@@ -99,87 +150,52 @@ static tn_device_product choose_product(const cublaslt_question *q,
     b = s->transpose_b ? find_lhs(s, 0) : find_grad(s, 0);
   }
   tn_device_product p = cublaslt_describe(q, a, b, request);
-  p.count = s->count;
+  p.count = request == TN_REQ_NULL ? 0 : s->count;
   return p;
 }
 
-/* ------------------------------------------------------------------- state */
-
-int32_t cublaslt_begin_products(const cublaslt_question *q,
-                                cublaslt_products **out) {
-  *out = calloc(1, sizeof **out);
-  if (!*out) return TN_FAIL(q->call, TN_OUT_OF_MEMORY, "no memory for plans");
-  (*out)->blas = q->call->instance;
-  return TN_OK;
-}
-
-int32_t cublaslt_add_plan(const cublaslt_question *q,
-                          const tn_device_product *p, int which,
-                          cublaslt_products *to) {
-  uint64_t bytes = 0;
-  if (p->m == 0 || p->n == 0 || p->count == 0) return TN_OK;
-  const int32_t code =
-      to->blas->plan(to->blas, q->call, p, &to->plan[which], &bytes);
-  if (bytes > to->bytes) to->bytes = bytes;
-  return code;
+int32_t cublaslt_create_plans(const cublaslt_question *q,
+                              const tn_device_product *products, int n,
+                              cublaslt_products **out) {
+  int32_t code = cublaslt_begin_products(q->call, out);
+  for (int i = 0; i < n && code == TN_OK; ++i) {
+    const tn_device_product *p = &products[i];
+    if (p->m > 0 && p->n > 0 && p->count > 0)
+      code = cublaslt_add_plan(q->call, p, i, *out);
+  }
+  return cublaslt_end_products(code, out);
 }
 
 int32_t cublaslt_create_products(const cublaslt_question *q,
                                  const cublaslt_sizes *s,
                                  cublaslt_products **out) {
   const int n = is_backward(q->call) ? CUBLASLT_N_PLANS : 1;
-  int32_t code = cublaslt_begin_products(q, out);
-  for (int i = 0; i < n && code == TN_OK; ++i) {
-    const tn_device_product p = choose_product(q, s, i);
-    if (q->call->req[i] != TN_REQ_NULL)
-      code = cublaslt_add_plan(q, &p, i, *out);
-  }
-  if (code == TN_OK) return TN_OK;
-  cublaslt_destroy_products(*out);
-  *out = NULL;
-  return code;
-}
-
-void cublaslt_destroy_products(cublaslt_products *x) {
-  if (!x) return;
-  for (int i = 0; i < CUBLASLT_N_PLANS; ++i)
-    x->blas->release(x->blas, x->plan[i]);
-  free(x);
+  tn_device_product products[CUBLASLT_N_PLANS];
+  for (int i = 0; i < n; ++i) products[i] = choose_product(q, s, i);
+  return cublaslt_create_plans(q, products, n, out);
 }
 
 /* ------------------------------------------------------------------- calls */
 
-int32_t cublaslt_multiply(const tn_frame *call, const cublaslt_products *x,
-                          int which, cublaslt_operands operands) {
-  const tn_device_operands with = {.struct_size = sizeof with,
-                                   .a = operands.a,
-                                   .b = operands.b,
-                                   .c = operands.c,
-                                   .ws = call->n_ws > 0 ? call->ws[0] : NULL};
-  if (!x->plan[which]) return TN_OK;
-  return x->blas->multiply(x->blas, call, x->plan[which], &with);
-}
-
-int32_t cublaslt_run_forward(const tn_frame *call, const cublaslt_products *x) {
-  return cublaslt_multiply(
-      call, x, CUBLASLT_LHS,
-      (cublaslt_operands){call->in[0].data, call->in[1].data,
-                          call->out[0].data});
+int32_t cublaslt_run_forward(const tn_frame *call) {
+  return cublaslt_multiply(call, CUBLASLT_LHS,
+                           (tn_device_operands){.a = call->in[0].data,
+                                                .b = call->in[1].data,
+                                                .c = call->out[0].data});
 }
 
 /* In the order of choose_product's factors. */
-int32_t cublaslt_run_backward(const tn_frame *call, const cublaslt_products *x,
-                              int transpose_a, int transpose_b) {
+int32_t cublaslt_run_backward(const tn_frame *call, int transpose_a,
+                              int transpose_b) {
   const void *grad = call->in[GRAD].data;
   const void *lhs = call->in[LHS_OF_BACKWARD].data;
   const void *rhs = call->in[RHS_OF_BACKWARD].data;
-  const cublaslt_operands of_lhs = {transpose_a ? rhs : grad,
-                                    transpose_a ? grad : rhs,
-                                    call->out[CUBLASLT_LHS].data};
-  const cublaslt_operands of_rhs = {transpose_b ? grad : lhs,
-                                    transpose_b ? lhs : grad,
-                                    call->out[CUBLASLT_RHS].data};
-  const int32_t code = cublaslt_multiply(call, x, CUBLASLT_LHS, of_lhs);
-  return code == TN_OK ? cublaslt_multiply(call, x, CUBLASLT_RHS, of_rhs)
-                       : code;
+  const tn_device_operands of_lhs = {.a = transpose_a ? rhs : grad,
+                                     .b = transpose_a ? grad : rhs,
+                                     .c = call->out[CUBLASLT_LHS].data};
+  const tn_device_operands of_rhs = {.a = transpose_b ? grad : lhs,
+                                     .b = transpose_b ? lhs : grad,
+                                     .c = call->out[CUBLASLT_RHS].data};
+  const int32_t code = cublaslt_multiply(call, CUBLASLT_LHS, of_lhs);
+  return code == TN_OK ? cublaslt_multiply(call, CUBLASLT_RHS, of_rhs) : code;
 }

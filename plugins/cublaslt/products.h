@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * products.h: operators with two factors, whose gradients are products too: the
- * common part of dot.c and linalg.c. The factors are the first two inputs; a
- * backward call has the gradient of the output before them.
+ * products.h: the plans of a call, and operators with two factors, whose
+ * gradients are products too: the common part of all operators. The factors are
+ * the first two inputs; a backward call has the gradient of the output before
+ * them.
  */
 #ifndef CUBLASLT_PRODUCTS_H_
 #define CUBLASLT_PRODUCTS_H_
@@ -11,6 +12,8 @@
 /* Products of a backward call; forward has CUBLASLT_LHS. */
 enum { CUBLASLT_LHS, CUBLASLT_RHS, CUBLASLT_N_PLANS };
 
+/* ------------------------------------------------------------------- plans */
+
 /* The plans of a call: the state of each kernel. */
 typedef struct cublaslt_products {
   const tn_device_blas *blas;
@@ -18,6 +21,28 @@ typedef struct cublaslt_products {
                                  * is empty */
   uint64_t bytes;
 } cublaslt_products;
+
+/* Creates a state without plans. TN_OK, or a code after TN_FAIL. [any] */
+int32_t cublaslt_begin_products(const tn_frame *call, cublaslt_products **out);
+/* Plans a product. TN_OK, or a code after TN_FAIL. [any] */
+int32_t cublaslt_add_plan(const tn_frame *call,
+                          const tn_device_product *product, int which,
+                          cublaslt_products *to);
+/* Returns `code`; destroys *out if it is a failure. Else the caller destroys
+ * *out. [any] */
+int32_t cublaslt_end_products(int32_t code, cublaslt_products **out);
+/* NULL is allowed. [any] */
+void cublaslt_destroy_products(cublaslt_products *products);
+
+/* The largest workspace of the plans. [any] */
+int32_t cublaslt_count_bytes(const tn_frame *call, uint64_t *bytes);
+
+/* Enqueues a planned product, if it has a plan. Fills in the size and the
+ * workspace of the operands. [worker] */
+int32_t cublaslt_multiply(const tn_frame *call, int which,
+                          tn_device_operands operands);
+
+/* ------------------------------------------------- operators of two factors */
 
 /* The matrices of a call: op(lhs) is m x k, op(rhs) k x n, `count` of them. */
 typedef struct cublaslt_sizes {
@@ -57,40 +82,25 @@ cublaslt_sizes cublaslt_batch_sizes(const cublaslt_question *q, int transpose_a,
 /* Product of the dimensions from `from` to before `to`. [any] */
 int64_t cublaslt_count(const tn_tensor *t, int32_t from, int32_t to);
 
-/* One product of `count` matrices. [any] */
+/* Describes a product of dense matrices; the caller sets its count. [any] */
 tn_device_product cublaslt_describe(const cublaslt_question *q,
                                     cublaslt_factor a, cublaslt_factor b,
                                     tn_req request);
 
-/* An empty state for the call; the caller destroys it. TN_OK, or a code after
- * TN_FAIL. [any] */
-int32_t cublaslt_begin_products(const cublaslt_question *q,
-                                cublaslt_products **out);
-/* Plans a product, unless it has no elements. [any] */
-int32_t cublaslt_add_plan(const cublaslt_question *q,
-                          const tn_device_product *product, int which,
-                          cublaslt_products *to);
-/* All requested products of an operator with two factors. The caller destroys
- * *out. [any] */
+/* Creates a state with the plans of `n` products, except those without
+ * elements. The caller destroys *out. [any] */
+int32_t cublaslt_create_plans(const cublaslt_question *q,
+                              const tn_device_product *products, int n,
+                              cublaslt_products **out);
+/* The same with all requested products of an operator with two factors. [any]
+ */
 int32_t cublaslt_create_products(const cublaslt_question *q,
                                  const cublaslt_sizes *s,
                                  cublaslt_products **out);
-/* NULL is allowed. [any] */
-void cublaslt_destroy_products(cublaslt_products *products);
 
-/* Addresses of the factors and of the product. */
-typedef struct cublaslt_operands {
-  const void *a;
-  const void *b;
-  void *c;
-} cublaslt_operands;
-
-/* Enqueues a planned product. [worker] */
-int32_t cublaslt_multiply(const tn_frame *call, const cublaslt_products *x,
-                          int which, cublaslt_operands operands);
 /* Enqueues the products of an operator with two factors. [worker] */
-int32_t cublaslt_run_forward(const tn_frame *call, const cublaslt_products *x);
-int32_t cublaslt_run_backward(const tn_frame *call, const cublaslt_products *x,
-                              int transpose_a, int transpose_b);
+int32_t cublaslt_run_forward(const tn_frame *call);
+int32_t cublaslt_run_backward(const tn_frame *call, int transpose_a,
+                              int transpose_b);
 
 #endif /* CUBLASLT_PRODUCTS_H_ */

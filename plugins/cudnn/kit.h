@@ -8,7 +8,8 @@
  *        plans.c          a cache of plans for equal calls
  *        run.c            plans on the device of a call; failures
  *        measure.c        the fastest engine, and the file of measured choices
- *        windows.c        the common part of the next three
+ *        windows.c        the common part of the next four
+ *        conv_call.c      plans and passes of the next two (conv_call.h)
  *        convolution.c    nn.convolution
  *        deconvolution.c  nn.deconvolution
  *        pooling.c        nn.pooling

@@ -43,9 +43,6 @@ typedef struct cudnn_rnn_plan {
   int64_t n_ranges;
 } cudnn_rnn_plan;
 
-/* Returns the elements of `parameters`. [any] */
-int64_t cudnn_rnn_count_weights(const cudnn_rnn_sizes *sizes);
-
 /* Creates a plan; the handle's device is current. Returns a cudnnStatus_t; on
  * failure it leaves nothing. [any] */
 int cudnn_rnn_plan_make(const dnn_library *library, dnn_handle handle,

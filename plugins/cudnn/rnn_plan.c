@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rnn_plan.c: the descriptors of a recurrent call, the sizes of its memory, and
  * the order of its weights. The operator has the order that cuDNN uses today,
- * but cuDNN does not promise it: so each matrix and each bias is looked for.
+ * but cuDNN does not promise it. So the plan asks cuDNN for the address of each
+ * matrix and each bias.
  */
 #include "rnn.h"
 
@@ -15,14 +16,6 @@ static int64_t count_gates(const cudnn_rnn_sizes *s) {
 /* The length of a row that a layer reads. */
 static int64_t count_inputs(const cudnn_rnn_sizes *s, int64_t layer) {
   return layer == 0 ? s->inputs : s->directions * s->units;
-}
-
-int64_t cudnn_rnn_count_weights(const cudnn_rnn_sizes *s) {
-  int64_t n = 0;
-  for (int64_t l = 0; l < s->layers; ++l)
-    n += s->directions * count_gates(s) * s->units *
-         (count_inputs(s, l) + s->units + 2);
-  return n;
 }
 
 static unsigned find_type(tn_dtype dtype) {
@@ -41,7 +34,7 @@ static unsigned find_math(const cudnn_rnn_sizes *s) {
 
 /* ------------------------------------------------------------- descriptors */
 
-/* Creates a plan, and keeps the first failure. */
+/* A plan that is being created. */
 typedef struct maker {
   const dnn_library *library;
   dnn_handle handle;
@@ -132,12 +125,13 @@ typedef struct search {
 
 static void add_range(const search *f, int64_t theirs, int64_t n) {
   cudnn_rnn_plan *plan = f->m->plan;
-  cudnn_rnn_range *last = plan->ranges + plan->n_ranges - 1;
-  if (plan->n_ranges > 0 && last->theirs + last->n == theirs) {
-    last->n += n;
+  cudnn_rnn_range *next = plan->ranges + plan->n_ranges;
+  if (plan->n_ranges > 0 && next[-1].theirs + next[-1].n == theirs) {
+    next[-1].n += n;
     return;
   }
-  plan->ranges[plan->n_ranges++] = (cudnn_rnn_range){f->ours, theirs, n};
+  *next = (cudnn_rnn_range){f->ours, theirs, n};
+  ++plan->n_ranges;
 }
 
 static int find_piece(search *f, const piece *p) {

@@ -159,29 +159,43 @@ int cudnn_execute(const dnn_library *library, dnn_handle handle,
   return status;
 }
 
-/* A handle is on one stream at a time. */
-static int execute_plan(const tn_frame *call, const cudnn_plan *plan,
-                        const cudnn_operand *operands, int n) {
+/* Calls `work` with the handle for calls. A handle is on one stream at a time.
+ */
+static int32_t run_work(const tn_frame *call, cudnn_work *work, void *arg,
+                        const char *doing) {
   cudnn_instance *self = call->instance;
   cudnn_device *device = &self->devices[call->run->device_id];
-  void *workspace = call->n_ws > 0 ? call->ws[0] : NULL;
+  int32_t code = enter_device(call);
+  if (code != TN_OK) return code;
   (void)pthread_mutex_lock(&device->running);
   int status = self->library.stream_set(device->runner, call->run->stream);
-  if (status == DNN_OK)
-    status = cudnn_execute(&self->library, device->runner, &plan->made,
-                           operands, n, workspace);
+  if (status == DNN_OK) status = work(arg, device->runner);
   (void)pthread_mutex_unlock(&device->running);
-  return status;
+  if (status != DNN_OK) code = report_failure(call, status, doing);
+  leave_device(call);
+  return code;
+}
+
+/* A plan with the operands of a call. */
+typedef struct execution {
+  const tn_frame *call;
+  const cudnn_plan *plan;
+  const cudnn_operand *operands;
+  int n;
+} execution;
+
+static int execute_plan(void *arg, dnn_handle handle) {
+  const execution *e = arg;
+  const cudnn_instance *self = e->call->instance;
+  void *workspace = e->call->n_ws > 0 ? e->call->ws[0] : NULL;
+  return cudnn_execute(&self->library, handle, &e->plan->made, e->operands,
+                       e->n, workspace);
 }
 
 static int32_t run_plan(const tn_frame *call, const cudnn_plan *plan,
                         const cudnn_operand *operands, int n) {
-  int32_t code = enter_device(call);
-  if (code != TN_OK) return code;
-  const int status = execute_plan(call, plan, operands, n);
-  if (status != DNN_OK) code = report_failure(call, status, "executing a plan");
-  leave_device(call);
-  return code;
+  execution e = {call, plan, operands, n};
+  return run_work(call, execute_plan, &e, "executing a plan");
 }
 
 static int is_aligned(const cudnn_operand *operands, int n) {
@@ -207,8 +221,7 @@ int32_t cudnn_run(const tn_frame *call, cudnn_plan *plan,
                                  : run_anywhere(call, plan, operands, n);
 }
 
-/* ------------------------------------------------------------ plain functions
- */
+/* --------------------------------------------------------- work of a handle */
 
 int32_t cudnn_with_planner(const tn_frame *call, cudnn_work *work, void *arg) {
   cudnn_instance *self = call->instance;
@@ -225,17 +238,7 @@ int32_t cudnn_with_planner(const tn_frame *call, cudnn_work *work, void *arg) {
 }
 
 int32_t cudnn_with_runner(const tn_frame *call, cudnn_work *work, void *arg) {
-  cudnn_instance *self = call->instance;
-  cudnn_device *device = &self->devices[call->run->device_id];
-  int32_t code = enter_device(call);
-  if (code != TN_OK) return code;
-  (void)pthread_mutex_lock(&device->running);
-  int status = self->library.stream_set(device->runner, call->run->stream);
-  if (status == DNN_OK) status = work(arg, device->runner);
-  (void)pthread_mutex_unlock(&device->running);
-  if (status != DNN_OK) code = report_failure(call, status, "computing");
-  leave_device(call);
-  return code;
+  return run_work(call, work, arg, "computing");
 }
 
 /* ---------------------------------------------------------- open and close */

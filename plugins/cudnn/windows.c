@@ -28,8 +28,12 @@ void cudnn_set_steps(int64_t *to, const int64_t *list, int64_t n,
   for (int64_t d = 0; d < n; ++d) to[d + (n == 1)] = list[d];
 }
 
-int32_t cudnn_clear(const tn_frame *call, const tn_tensor *to, tn_req req) {
+static int32_t enqueue_sum(const tn_frame *call, const tn_device_sum *what) {
   const cudnn_instance *self = call->instance;
+  return self->scope->sum(self->scope, call, what);
+}
+
+int32_t cudnn_clear(const tn_frame *call, const tn_tensor *to, tn_req req) {
   const tn_sum_axis axis = {tn_tensor_size(to), 1, 0};
   const tn_device_sum zeros = {.struct_size = sizeof zeros,
                                .dtype = to->dtype,
@@ -37,12 +41,7 @@ int32_t cudnn_clear(const tn_frame *call, const tn_tensor *to, tn_req req) {
                                .axes = &axis,
                                .to = to->data};
   if (req != TN_REQ_WRITE || axis.n == 0) return TN_OK;
-  return self->scope->sum(self->scope, call, &zeros);
-}
-
-static int32_t enqueue_sum(const tn_frame *call, const tn_device_sum *what) {
-  const cudnn_instance *self = call->instance;
-  return self->scope->sum(self->scope, call, what);
+  return enqueue_sum(call, &zeros);
 }
 
 static int64_t count_pixels(const tn_tensor *images) {

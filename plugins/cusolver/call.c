@@ -27,6 +27,15 @@ cusolver_sizes cusolver_find_sizes(const tn_tensor *tensor) {
   return sizes;
 }
 
+/* The shorter edge of the first input; 0 if the second input has none. */
+static int64_t find_edge(const tn_frame *call, const cusolver_sizes *sizes) {
+  if (call->n_in > 1) {
+    const cusolver_sizes second = cusolver_find_sizes(&call->in[1]);
+    if (second.m == 0 || second.n == 0) return 0;
+  }
+  return sizes->m < sizes->n ? sizes->m : sizes->n;
+}
+
 /* Plugin linalg computes a matrix in one block of threads, so a batch occupies
  * a GPU, and a matrix alone one multiprocessor. These libraries spread a matrix
  * over the GPU, with tens of launches each. So they compute
@@ -37,20 +46,20 @@ cusolver_sizes cusolver_find_sizes(const tn_tensor *tensor) {
  *     an edge.
  *
  * These bounds are estimates; no GPU has measured them. */
-int32_t cusolver_decide(const tn_frame *call, const cusolver_sizes *sizes,
-                        int64_t least, int has_batch) {
-  const int64_t edge = sizes->m < sizes->n ? sizes->m : sizes->n;
-  if (edge < least || sizes->count == 0)
+int32_t cusolver_decide(const tn_frame *call, int64_t least, int has_batch) {
+  const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
+  const int64_t edge = find_edge(call, &sizes);
+  if (edge < least || sizes.count == 0)
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "matrices with an edge of %lld; this kernel is for %lld and "
                    "more (option `least`)",
                    (long long)edge, (long long)least);
-  if (!has_batch && sizes->count > 1 && sizes->count > edge / EDGE_OF_EACH)
+  if (!has_batch && sizes.count > 1 && sizes.count > edge / EDGE_OF_EACH)
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "%lld matrices with an edge of %lld: one after the other is "
                    "slower than a block of threads for each",
-                   (long long)sizes->count, (long long)edge);
-  if (sizes->m > INT_MAX || sizes->n > INT_MAX || sizes->count > INT_MAX)
+                   (long long)sizes.count, (long long)edge);
+  if (sizes.m > INT_MAX || sizes.n > INT_MAX || sizes.count > INT_MAX)
     return TN_FAIL(call, TN_UNSUPPORTED, "a length is above 2^31 - 1");
   return TN_OK;
 }
@@ -71,18 +80,11 @@ void *cusolver_take(const tn_frame *call, cusolver_room *room, int64_t n) {
   return take_bytes(room, (uint64_t)(n * tn_dtype_bytes(call->in[0].dtype)));
 }
 
-void *cusolver_get_data(const tn_tensor *tensor) {
-  return (char *)tensor->data + tensor->byte_offset;
-}
-
 void *cusolver_take_output(const tn_frame *call, cusolver_room *room,
                            uint32_t k) {
-  const tn_tensor *out = &call->out[k];
-  int64_t n = 1;
-  if (call->req[k] != TN_REQ_NULL)
-    return room->at ? cusolver_get_data(out) : NULL;
-  for (int32_t d = 0; d < out->ndim; ++d) n *= out->shape[d];
-  return cusolver_take(call, room, n);
+  if (call->req[k] == TN_REQ_NULL)
+    return cusolver_take(call, room, tn_tensor_size(&call->out[k]));
+  return room->at ? call->out[k].data : NULL;
 }
 
 cusolver_parts cusolver_begin_parts(const tn_frame *call, int64_t count) {
@@ -118,12 +120,18 @@ tn_device_task cusolver_describe(const tn_frame *call,
                           .b_list = parts->b_list};
 }
 
-int32_t cusolver_plan(const tn_frame *call, const tn_device_task *task,
-                      uint64_t *most) {
+int32_t cusolver_count_bytes(const tn_frame *call, const cusolver_parts *parts,
+                             const tn_device_task *tasks, int n,
+                             uint64_t *bytes) {
   const tn_device_lapack *lapack = get_lapack(call);
-  uint64_t bytes = 0;
-  const int32_t code = lapack->plan(lapack, call, task, &bytes);
-  if (bytes > *most) *most = bytes;
+  uint64_t most = 0;
+  int32_t code = TN_OK;
+  for (int i = 0; i < n && code == TN_OK; ++i) {
+    uint64_t more = 0;
+    code = lapack->plan(lapack, call, &tasks[i], &more);
+    if (more > most) most = more;
+  }
+  *bytes = parts->room.bytes + most;
   return code;
 }
 
@@ -158,4 +166,18 @@ cusolver_move cusolver_move_all(const cusolver_sizes *sizes, const void *from,
                          .to = to,
                          .part = CUSOLVER_ALL,
                          .transposes = transposes};
+}
+
+int32_t cusolver_run_first(const tn_frame *call, const cusolver_parts *parts,
+                           tn_device_task *task, const cusolver_move *in) {
+  int32_t code = cusolver_begin(call, parts, task);
+  if (code == TN_OK) code = cusolver_copy_in(call, &parts->flags, in);
+  return code == TN_OK ? cusolver_run(call, parts, task) : code;
+}
+
+int32_t cusolver_write_output(const tn_frame *call, const cusolver_parts *parts,
+                              uint32_t k, const cusolver_move *move) {
+  return call->req[k] == TN_REQ_NULL
+             ? TN_OK
+             : cusolver_copy_out(call, &parts->flags, move);
 }

@@ -5,7 +5,7 @@
  *        lapack.c      tasks on a device, as "lapack.cuda/1"
  *        moves.cu      copies of matrices, and the kernels after a task
  *        call.c        the decision, the workspace and the tasks of a call
- *        triangular.c  linalg.trsm, and the operator of its gradient
+ *        triangular.c  linalg.trmm, trsm, and parts of their gradients
  *        cholesky.c    linalg.potrf, cholesky, potri
  *        solve.c       linalg.inverse, det, slogdet, solve
  *        orthogonal.c  linalg.gelqf, qr
@@ -61,9 +61,9 @@ typedef struct cusolver_sizes {
 cusolver_sizes cusolver_find_sizes(const tn_tensor *tensor);
 
 /* Decides whether the libraries compute a call: TN_OK, or TN_UNSUPPORTED after
- * TN_FAIL. `least` is the option of the kernel. [any] */
-int32_t cusolver_decide(const tn_frame *call, const cusolver_sizes *sizes,
-                        int64_t least, int has_batch);
+ * TN_FAIL. `least` is the option of the kernel. `has_batch`: the libraries have
+ * a function for many matrices. [any] */
+int32_t cusolver_decide(const tn_frame *call, int64_t least, int has_batch);
 
 /* The workspace of a call as parts, each aligned to 256 bytes. The same code
  * takes them before the call, when it counts bytes, and in it. */
@@ -90,17 +90,16 @@ int32_t *cusolver_take_numbers(cusolver_room *room, int64_t n);
 void *cusolver_take_output(const tn_frame *call, cusolver_room *room,
                            uint32_t k);
 
-/* Elements of a tensor that is dense. [any] */
-void *cusolver_get_data(const tn_tensor *tensor);
-
 /* A task for dense matrices m x n; a has n columns, and so has b. [any] */
 tn_device_task cusolver_describe(const tn_frame *call,
                                  const cusolver_parts *parts, uint32_t kind,
                                  const cusolver_sizes *sizes);
 
-/* Raises *most to the workspace of a task. [any] */
-int32_t cusolver_plan(const tn_frame *call, const tn_device_task *task,
-                      uint64_t *most);
+/* Bytes of the parts, and of the largest workspace of `n` tasks after them.
+ * TN_OK, or a code after TN_FAIL. [any] */
+int32_t cusolver_count_bytes(const tn_frame *call, const cusolver_parts *parts,
+                             const tn_device_task *tasks, int n,
+                             uint64_t *bytes);
 
 /* Enqueues a task. Its workspace follows the parts. [worker] */
 int32_t cusolver_run(const tn_frame *call, const cusolver_parts *parts,
@@ -115,5 +114,14 @@ int32_t cusolver_begin(const tn_frame *call, const cusolver_parts *parts,
  * sizes->m columns. [any] */
 cusolver_move cusolver_move_all(const cusolver_sizes *sizes, const void *from,
                                 void *to, int transposes);
+
+/* The first task of a call: begins, copies its operand in, and enqueues the
+ * task. [worker] */
+int32_t cusolver_run_first(const tn_frame *call, const cusolver_parts *parts,
+                           tn_device_task *task, const cusolver_move *in);
+
+/* Copies a result to output k, if the output was requested. [worker] */
+int32_t cusolver_write_output(const tn_frame *call, const cusolver_parts *parts,
+                              uint32_t k, const cusolver_move *move);
 
 #endif /* CUSOLVER_CUSOLVER_H_ */

@@ -23,6 +23,11 @@ typedef struct job {
 
 /* ----------------------------------------------------------------- handles */
 
+/* A status of cuBLAS as one of both libraries. */
+static int blas_status(int status) {
+  return status == SOLVER_OK ? SOLVER_OK : SOLVER_BLAS_STATUS + status;
+}
+
 static void destroy_handles(const solver_library *library,
                             cusolver_handles *h) {
   if (h->solver) (void)library->destroy(h->solver);
@@ -39,10 +44,7 @@ static int create_handles(const solver_library *library,
   int status = library->create(&h->solver);
   if (status == SOLVER_OK)
     status = library->set_mode(h->solver, SOLVER_DETERMINISTIC);
-  if (status == SOLVER_OK) {
-    status = library->blas_create(&h->blas);
-    if (status != SOLVER_OK) status += SOLVER_BLAS_STATUS;
-  }
+  if (status == SOLVER_OK) status = blas_status(library->blas_create(&h->blas));
   if (status == SOLVER_OK)
     *out = h;
   else
@@ -88,8 +90,7 @@ static int set_stream(const solver_library *library, cusolver_handles *h,
   h->stream = stream;
   const int status = library->set_stream(h->solver, stream);
   if (status != SOLVER_OK) return status;
-  const int blas = library->blas_set_stream(h->blas, stream);
-  return blas == SOLVER_OK ? SOLVER_OK : SOLVER_BLAS_STATUS + blas;
+  return blas_status(library->blas_set_stream(h->blas, stream));
 }
 
 /* ---------------------------------------------------------------- failures */
@@ -163,10 +164,6 @@ static int get_triangle(const tn_device_task *t) {
 
 static int get_op(const tn_device_task *t) {
   return t->flags & TN_DEVICE_TRANSPOSE ? SOLVER_OP_T : SOLVER_OP_N;
-}
-
-static int blas_status(int status) {
-  return status == SOLVER_OK ? SOLVER_OK : SOLVER_BLAS_STATUS + status;
 }
 
 static int run_cholesky(const job *j, int64_t i) {

@@ -174,6 +174,19 @@ __device__ bool cusolver_is_negative(const T *x, int64_t length, int64_t step,
   return place < length && x[place * step] < 0;
 }
 
+/* Sets a vector to NaN, negates it, or leaves it; with all threads. */
+template <class T>
+__device__ void cusolver_change_vector(T *x, int64_t length, int64_t step,
+                                       bool is_bad, bool negates) {
+  for (int64_t k = threadIdx.x; k < length; k += TN_CUDA_THREADS) {
+    T *to = x + k * step;
+    if (is_bad)
+      *to = (T)NAN;
+    else if (negates)
+      *to = -*to;
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     cusolver_sign_each(cusolver_arrays s, cusolver_signs v) {
@@ -190,13 +203,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       if (s.at[which == 0 ? TO : SECOND].data == NULL) continue;
       T *x = (T *)s.at[which == 0 ? TO : SECOND].data +
              matrix * v.n * v.length[which] + i * v.next[which];
-      for (int64_t k = threadIdx.x; k < v.length[which]; k += TN_CUDA_THREADS) {
-        T *to = x + k * v.step[which];
-        if (is_bad)
-          *to = (T)NAN;
-        else if (negates)
-          *to = -*to;
-      }
+      cusolver_change_vector(x, v.length[which], v.step[which], is_bad,
+                             negates);
     }
     __syncthreads();
   }

@@ -35,21 +35,12 @@ static tn_device_task describe_task(const tn_frame *call, const reflections *r,
   return task;
 }
 
-static int32_t decide_call(const tn_frame *call, int64_t least) {
-  const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
-  return cusolver_decide(call, &sizes, least, 0);
-}
-
 static int32_t count_bytes(const tn_frame *call, int transposes,
                            uint64_t *bytes) {
   const reflections r = lay_out(call, transposes);
-  const tn_device_task lq = describe_task(call, &r, TN_DEVICE_LQ);
-  const tn_device_task rows = describe_task(call, &r, TN_DEVICE_LQ_ROWS);
-  uint64_t most = 0;
-  int32_t code = cusolver_plan(call, &lq, &most);
-  if (code == TN_OK) code = cusolver_plan(call, &rows, &most);
-  *bytes = r.parts.room.bytes + most;
-  return code;
+  const tn_device_task tasks[] = {describe_task(call, &r, TN_DEVICE_LQ),
+                                  describe_task(call, &r, TN_DEVICE_LQ_ROWS)};
+  return cusolver_count_bytes(call, &r.parts, tasks, 2, bytes);
 }
 
 /* Writes the triangle, which is the left part of a: L, or its transpose R. */
@@ -61,20 +52,18 @@ static int32_t write_triangle(const tn_frame *call, const reflections *r,
       .from = r->a,
       .ld = r->wide.n,
       .step = r->wide.m * r->wide.n,
-      .to = cusolver_get_data(&call->out[1]),
+      .to = call->out[1].data,
       .part = transposes ? CUSOLVER_UPPER : CUSOLVER_LOWER,
       .transposes = transposes};
-  return call->req[1] == TN_REQ_NULL
-             ? TN_OK
-             : cusolver_copy_out(call, &r->parts.flags, &move);
+  return cusolver_write_output(call, &r->parts, 1, &move);
 }
 
 static int32_t write_q(const tn_frame *call, const reflections *r,
                        int transposes) {
   const cusolver_sizes sizes = cusolver_find_sizes(&call->out[0]);
   tn_device_task rows = describe_task(call, r, TN_DEVICE_LQ_ROWS);
-  const cusolver_move move = cusolver_move_all(
-      &sizes, r->a, cusolver_get_data(&call->out[0]), transposes);
+  const cusolver_move move =
+      cusolver_move_all(&sizes, r->a, call->out[0].data, transposes);
   if (call->req[0] == TN_REQ_NULL) return TN_OK;
   const int32_t code = cusolver_run(call, &r->parts, &rows);
   return code == TN_OK ? cusolver_copy_out(call, &r->parts.flags, &move) : code;
@@ -83,17 +72,15 @@ static int32_t write_q(const tn_frame *call, const reflections *r,
 static int32_t run_call(const tn_frame *call, int transposes) {
   const reflections r = lay_out(call, transposes);
   tn_device_task lq = describe_task(call, &r, TN_DEVICE_LQ);
-  const cusolver_move in = cusolver_move_all(
-      &r.wide, cusolver_get_data(&call->in[0]), r.a, transposes);
-  int32_t code = cusolver_begin(call, &r.parts, &lq);
-  if (code == TN_OK) code = cusolver_copy_in(call, &r.parts.flags, &in);
-  if (code == TN_OK) code = cusolver_run(call, &r.parts, &lq);
+  const cusolver_move in =
+      cusolver_move_all(&r.wide, call->in[0].data, r.a, transposes);
+  int32_t code = cusolver_run_first(call, &r.parts, &lq, &in);
   if (code == TN_OK) code = write_triangle(call, &r, transposes);
   return code == TN_OK ? write_q(call, &r, transposes) : code;
 }
 
 int32_t cusolver_gelqf_supports(const tn_frame *call) {
-  return decide_call(call, cusolver_gelqf_cuda_options_of(call)->least);
+  return cusolver_decide(call, cusolver_gelqf_cuda_options_of(call)->least, 0);
 }
 
 int32_t cusolver_gelqf_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -105,7 +92,7 @@ int32_t cusolver_gelqf(const tn_frame *call) {
 }
 
 int32_t cusolver_qr_supports(const tn_frame *call) {
-  return decide_call(call, cusolver_qr_cuda_options_of(call)->least);
+  return cusolver_decide(call, cusolver_qr_cuda_options_of(call)->least, 0);
 }
 
 int32_t cusolver_qr_bytes(const tn_frame *call, uint64_t *bytes) {

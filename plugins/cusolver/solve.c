@@ -50,13 +50,9 @@ static tn_device_task describe_solve(const tn_frame *call, const factors *f,
 
 static int32_t count_bytes(const tn_frame *call, const factors *f,
                            int64_t sides, uint64_t *bytes) {
-  const tn_device_task lu = describe_factors(call, f);
-  const tn_device_task solve = describe_solve(call, f, sides, NULL);
-  uint64_t most = 0;
-  int32_t code = cusolver_plan(call, &lu, &most);
-  if (code == TN_OK && sides > 0) code = cusolver_plan(call, &solve, &most);
-  *bytes = f->parts.room.bytes + most;
-  return code;
+  const tn_device_task tasks[] = {describe_factors(call, f),
+                                  describe_solve(call, f, sides, NULL)};
+  return cusolver_count_bytes(call, &f->parts, tasks, sides > 0 ? 2 : 1, bytes);
 }
 
 /* Computes the factors; `b` is the operand of a later task, or NULL. */
@@ -64,22 +60,18 @@ static int32_t factorise_matrices(const tn_frame *call, const factors *f,
                                   int64_t sides, void *b) {
   const tn_device_task lists = describe_solve(call, f, sides, b);
   const cusolver_move in =
-      cusolver_move_all(&f->sizes, cusolver_get_data(&call->in[0]), f->a, 0);
+      cusolver_move_all(&f->sizes, call->in[0].data, f->a, 0);
   tn_device_task lu = describe_factors(call, f);
   int32_t code = cusolver_begin(call, &f->parts, &lists);
   if (code == TN_OK) code = cusolver_copy_in(call, &f->parts.flags, &in);
   return code == TN_OK ? cusolver_run(call, &f->parts, &lu) : code;
 }
 
-static int32_t decide_call(const tn_frame *call, int64_t least) {
-  const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
-  return cusolver_decide(call, &sizes, least, 1);
-}
-
 /* ----------------------------------------------------------------- inverse */
 
 int32_t cusolver_inverse_supports(const tn_frame *call) {
-  return decide_call(call, cusolver_inverse_cuda_options_of(call)->least);
+  return cusolver_decide(call, cusolver_inverse_cuda_options_of(call)->least,
+                         1);
 }
 
 int32_t cusolver_inverse_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -90,7 +82,7 @@ int32_t cusolver_inverse_bytes(const tn_frame *call, uint64_t *bytes) {
 /* Rows of the inverse solve the transposed equations for rows of I. */
 int32_t cusolver_inverse(const tn_frame *call) {
   const factors f = lay_out(call, 0);
-  void *out = cusolver_get_data(&call->out[0]);
+  void *out = call->out[0].data;
   tn_device_task solve = describe_solve(call, &f, f.sizes.n, out);
   cusolver_move identity = cusolver_move_all(&f.sizes, NULL, out, 0);
   const cusolver_move last = cusolver_move_all(&f.sizes, out, out, 0);
@@ -104,14 +96,9 @@ int32_t cusolver_inverse(const tn_frame *call) {
 
 /* ------------------------------------------------------------ determinants */
 
-static int32_t count_factors(const tn_frame *call, uint64_t *bytes) {
-  const factors f = lay_out(call, 0);
-  return count_bytes(call, &f, 0, bytes);
-}
-
 /* Output k, or NULL if it was not requested. */
 static void *find_output(const tn_frame *call, uint32_t k) {
-  return call->req[k] == TN_REQ_NULL ? NULL : cusolver_get_data(&call->out[k]);
+  return call->req[k] == TN_REQ_NULL ? NULL : call->out[k].data;
 }
 
 static int32_t run_determinants(const tn_frame *call, const factors *f,
@@ -125,12 +112,14 @@ static int32_t run_determinants(const tn_frame *call, const factors *f,
              : code;
 }
 
-int32_t cusolver_det_supports(const tn_frame *call) {
-  return decide_call(call, cusolver_det_cuda_options_of(call)->least);
+/* Of det and slogdet. */
+int32_t cusolver_determinant_bytes(const tn_frame *call, uint64_t *bytes) {
+  const factors f = lay_out(call, 0);
+  return count_bytes(call, &f, 0, bytes);
 }
 
-int32_t cusolver_det_bytes(const tn_frame *call, uint64_t *bytes) {
-  return count_factors(call, bytes);
+int32_t cusolver_det_supports(const tn_frame *call) {
+  return cusolver_decide(call, cusolver_det_cuda_options_of(call)->least, 1);
 }
 
 int32_t cusolver_det(const tn_frame *call) {
@@ -140,11 +129,8 @@ int32_t cusolver_det(const tn_frame *call) {
 }
 
 int32_t cusolver_slogdet_supports(const tn_frame *call) {
-  return decide_call(call, cusolver_slogdet_cuda_options_of(call)->least);
-}
-
-int32_t cusolver_slogdet_bytes(const tn_frame *call, uint64_t *bytes) {
-  return count_factors(call, bytes);
+  return cusolver_decide(call, cusolver_slogdet_cuda_options_of(call)->least,
+                         1);
 }
 
 int32_t cusolver_slogdet(const tn_frame *call) {
@@ -157,12 +143,8 @@ int32_t cusolver_slogdet(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- solve */
 
-/* Without right-hand sides the edge is 0. */
 int32_t cusolver_solve_supports(const tn_frame *call) {
-  cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
-  if (cusolver_find_sizes(&call->in[1]).n == 0) sizes.n = 0;
-  return cusolver_decide(call, &sizes,
-                         cusolver_solve_cuda_options_of(call)->least, 1);
+  return cusolver_decide(call, cusolver_solve_cuda_options_of(call)->least, 1);
 }
 
 int32_t cusolver_solve_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -176,11 +158,11 @@ int32_t cusolver_solve(const tn_frame *call) {
   const cusolver_sizes b = cusolver_find_sizes(&call->in[1]);
   const cusolver_sizes turned = {b.count, b.n, b.m};
   const factors f = lay_out(call, b.n);
-  void *out = cusolver_get_data(&call->out[0]);
+  void *out = call->out[0].data;
   void *rows = b.n > 1 ? f.rows : out;
   tn_device_task solve = describe_solve(call, &f, b.n, rows);
-  const cusolver_move in = cusolver_move_all(
-      &turned, cusolver_get_data(&call->in[1]), rows, b.n > 1);
+  const cusolver_move in =
+      cusolver_move_all(&turned, call->in[1].data, rows, b.n > 1);
   const cusolver_move last = cusolver_move_all(&b, rows, out, b.n > 1);
   int32_t code = factorise_matrices(call, &f, b.n, rows);
   if (code == TN_OK) code = cusolver_copy_out(call, &f.parts.flags, &in);

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spectral.c: linalg.syevd and svd, by syevd and gesvd of cuSOLVER. A matrix
- * with more rows than columns is decomposed as its transpose, in the workspace.
+ * spectral.c: linalg.syevd and svd, by syevd and gesvd of cuSOLVER. gesvd needs
+ * at least as many columns as rows; a taller matrix is transposed into the
+ * workspace.
  */
 #include "spectral.gen.h"
 
 #include "cusolver.h"
 
-static int32_t decide_call(const tn_frame *call, int64_t least) {
-  const cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
-  return cusolver_decide(call, &sizes, least, 0);
-}
-
-/* Matrices whose values did not converge have no values. */
+/* Writes output 1, the values; NaN for a matrix with a flag. */
 static int32_t write_values(const tn_frame *call, const cusolver_parts *parts,
                             int64_t n, void *values) {
   const cusolver_sizes sizes = {parts->flags.count, n, 1};
   const cusolver_move move = cusolver_move_all(&sizes, values, values, 0);
-  return call->req[1] == TN_REQ_NULL
-             ? TN_OK
-             : cusolver_copy_out(call, &parts->flags, &move);
+  return cusolver_write_output(call, parts, 1, &move);
 }
 
 /* ------------------------------------------------------------------- syevd */
@@ -39,27 +33,21 @@ static eigen lay_out_eigen(const tn_frame *call) {
 }
 
 int32_t cusolver_syevd_supports(const tn_frame *call) {
-  return decide_call(call, cusolver_syevd_cuda_options_of(call)->least);
+  return cusolver_decide(call, cusolver_syevd_cuda_options_of(call)->least, 0);
 }
 
 int32_t cusolver_syevd_bytes(const tn_frame *call, uint64_t *bytes) {
   const eigen e = lay_out_eigen(call);
-  uint64_t most = 0;
-  const int32_t code = cusolver_plan(call, &e.task, &most);
-  *bytes = e.parts.room.bytes + most;
-  return code;
+  return cusolver_count_bytes(call, &e.parts, &e.task, 1, bytes);
 }
 
 int32_t cusolver_syevd(const tn_frame *call) {
   eigen e = lay_out_eigen(call);
   const int64_t n = e.sizes.n;
   const cusolver_vectors rows = {e.task.a, n, 1, n};
-  cusolver_move in =
-      cusolver_move_all(&e.sizes, cusolver_get_data(&call->in[0]), e.task.a, 0);
+  cusolver_move in = cusolver_move_all(&e.sizes, call->in[0].data, e.task.a, 0);
   in.part = CUSOLVER_MIRROR_LOWER;
-  int32_t code = cusolver_begin(call, &e.parts, &e.task);
-  if (code == TN_OK) code = cusolver_copy_in(call, &e.parts.flags, &in);
-  if (code == TN_OK) code = cusolver_run(call, &e.parts, &e.task);
+  int32_t code = cusolver_run_first(call, &e.parts, &e.task, &in);
   if (code == TN_OK && call->req[0] != TN_REQ_NULL)
     code = cusolver_choose_signs(call, &e.parts.flags, n, &rows, NULL);
   return code == TN_OK ? write_values(call, &e.parts, n, e.task.values) : code;
@@ -70,11 +58,13 @@ int32_t cusolver_syevd(const tn_frame *call) {
 typedef struct singular {
   cusolver_parts parts;
   cusolver_sizes wide; /* m <= n: of the input, or of its transpose */
-  int transposes;
+  int transposes;      /* the input has more rows than columns */
   tn_device_task task;
 } singular;
 
-/* Of a transpose, U and V change places, and are transposed afterwards. */
+/* A task for a transpose computes V as its b, and U as its c, both transposed.
+ * They are in the workspace, and cusolver_svd transposes them to the outputs.
+ */
 static singular lay_out_singular(const tn_frame *call) {
   const cusolver_sizes in = cusolver_find_sizes(&call->in[0]);
   singular s = {.wide = in, .transposes = in.m > in.n};
@@ -97,18 +87,16 @@ static singular lay_out_singular(const tn_frame *call) {
 }
 
 int32_t cusolver_svd_supports(const tn_frame *call) {
-  return decide_call(call, cusolver_svd_cuda_options_of(call)->least);
+  return cusolver_decide(call, cusolver_svd_cuda_options_of(call)->least, 0);
 }
 
 int32_t cusolver_svd_bytes(const tn_frame *call, uint64_t *bytes) {
   const singular s = lay_out_singular(call);
-  uint64_t most = 0;
-  const int32_t code = cusolver_plan(call, &s.task, &most);
-  *bytes = s.parts.room.bytes + most;
-  return code;
+  return cusolver_count_bytes(call, &s.parts, &s.task, 1, bytes);
 }
 
-/* Left singular vectors decide the signs: columns of b, or rows of c. */
+/* Makes the largest element of each left singular vector positive: a column of
+ * b, or a row of c. */
 static int32_t choose_signs(const tn_frame *call, const singular *s) {
   const int64_t k = s->wide.m, n = s->wide.n;
   const cusolver_vectors columns = {s->task.b, k, k, 1};
@@ -118,23 +106,20 @@ static int32_t choose_signs(const tn_frame *call, const singular *s) {
                                s->transposes ? &columns : &rows);
 }
 
+/* Writes output k as the transpose of `from`. */
 static int32_t write_transpose(const tn_frame *call, const singular *s,
                                uint32_t k, const void *from) {
   const cusolver_sizes sizes = cusolver_find_sizes(&call->out[k]);
   const cusolver_move move =
-      cusolver_move_all(&sizes, from, cusolver_get_data(&call->out[k]), 1);
-  return call->req[k] == TN_REQ_NULL
-             ? TN_OK
-             : cusolver_copy_out(call, &s->parts.flags, &move);
+      cusolver_move_all(&sizes, from, call->out[k].data, 1);
+  return cusolver_write_output(call, &s->parts, k, &move);
 }
 
 int32_t cusolver_svd(const tn_frame *call) {
   singular s = lay_out_singular(call);
-  const cusolver_move in = cusolver_move_all(
-      &s.wide, cusolver_get_data(&call->in[0]), s.task.a, s.transposes);
-  int32_t code = cusolver_begin(call, &s.parts, &s.task);
-  if (code == TN_OK) code = cusolver_copy_in(call, &s.parts.flags, &in);
-  if (code == TN_OK) code = cusolver_run(call, &s.parts, &s.task);
+  const cusolver_move in =
+      cusolver_move_all(&s.wide, call->in[0].data, s.task.a, s.transposes);
+  int32_t code = cusolver_run_first(call, &s.parts, &s.task, &in);
   if (code == TN_OK) code = choose_signs(call, &s);
   if (code == TN_OK)
     code = write_values(call, &s.parts, s.wide.m, s.task.values);

@@ -46,15 +46,6 @@ static equations read_trsm_back(const tn_frame *call) {
               cusolver_trsm_back_cuda_options_of(call)->least);
 }
 
-/* Without elements of b the edge is 0, and the libraries refuse. */
-static int32_t decide_call(const tn_frame *call, const equations *e) {
-  cusolver_sizes sizes = cusolver_find_sizes(&call->in[0]);
-  const cusolver_sizes b = cusolver_find_sizes(&call->in[1]);
-  if (b.m == 0 || b.n == 0) sizes.n = 0;
-  return cusolver_decide(call, &sizes, e->least,
-                         e->kind == TN_DEVICE_TRIANGULAR_SOLVE);
-}
-
 static tn_device_task describe_task(const tn_frame *call,
                                     const cusolver_parts *parts,
                                     const equations *e) {
@@ -73,20 +64,16 @@ static int32_t count_bytes(const tn_frame *call, const equations *e,
   const cusolver_sizes b = cusolver_find_sizes(&call->in[1]);
   const cusolver_parts parts = cusolver_begin_parts(call, b.count);
   const tn_device_task task = describe_task(call, &parts, e);
-  uint64_t most = 0;
-  const int32_t code = cusolver_plan(call, &task, &most);
-  *bytes = parts.room.bytes + most;
-  return code;
+  return cusolver_count_bytes(call, &parts, &task, 1, bytes);
 }
 
 static int32_t run_call(const tn_frame *call, const equations *e) {
   const cusolver_sizes b = cusolver_find_sizes(&call->in[1]);
   const cusolver_parts parts = cusolver_begin_parts(call, b.count);
   tn_device_task task = describe_task(call, &parts, e);
-  task.a = cusolver_get_data(&call->in[0]);
-  task.b = cusolver_get_data(&call->out[0]);
-  const cusolver_move copy =
-      cusolver_move_all(&b, cusolver_get_data(&call->in[1]), task.b, 0);
+  task.a = call->in[0].data;
+  task.b = call->out[0].data;
+  const cusolver_move copy = cusolver_move_all(&b, call->in[1].data, task.b, 0);
   int32_t code = cusolver_begin(call, &parts, &task);
   if (code == TN_OK && copy.from != copy.to)
     code = cusolver_copy_out(call, &parts.flags, &copy);
@@ -96,7 +83,8 @@ static int32_t run_call(const tn_frame *call, const equations *e) {
 #define OPERATOR(name)                                                     \
   int32_t cusolver_##name##_supports(const tn_frame *call) {               \
     const equations e = read_##name(call);                                 \
-    return decide_call(call, &e);                                          \
+    return cusolver_decide(call, e.least,                                  \
+                           e.kind == TN_DEVICE_TRIANGULAR_SOLVE);          \
   }                                                                        \
   int32_t cusolver_##name(const tn_frame *call) {                          \
     const equations e = read_##name(call);                                 \
