@@ -44,6 +44,7 @@ static void access_init(access *a, tn_array *array, void *data) {
 
 /* Bits of the last byte that have elements; 0: all of them. */
 static uint32_t count_tail_bits(const tn_tensor *t) {
+  if (!tn_dtype_is_packed(t->dtype)) return 0;
   return (uint32_t)(tn_tensor_size(t) * tn_dtype_bits(t->dtype) % 8);
 }
 

@@ -176,6 +176,8 @@ int tnm_class_of(tn_dtype dtype);
  * Commutative and associative, so it can join any number of classes; 0 is
  * neutral. */
 int tnm_class_join(int a, int b);
+/* Joins every class of one set with every class of another. */
+int tnm_class_join_sets(int a, int b);
 /* "f32": the suffix of functions in tenon/kernel/math.h. */
 const char *tnm_class_name(int class_bit);
 

@@ -40,6 +40,14 @@ int tnm_class_join(int a, int b) {
   return both & TNM_CLASS_I64 ? TNM_CLASS_I64 : both;
 }
 
+int tnm_class_join_sets(int a, int b) {
+  int joined = 0;
+  for (int i = TNM_CLASS_F32; i <= TNM_CLASS_U64; i <<= 1)
+    for (int k = TNM_CLASS_F32; k <= TNM_CLASS_U64; k <<= 1)
+      if (a & i && b & k) joined |= tnm_class_join(i, k);
+  return joined;
+}
+
 const char *tnm_class_name(int class_bit) {
   switch (class_bit) {
     case TNM_CLASS_F32:

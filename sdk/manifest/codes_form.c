@@ -135,9 +135,8 @@ const tnm_code tnm_codes_form[] = {
         "E0021", "limits that make no sense for the parameter",
         "`min`, `max`, `above`, `below` and `nonzero` belong to numbers, "
         "`values` to enums\nand dtypes, `rank` to lists, `dynamic` to bool, "
-        "int and float. `min` is not above `max`, and beside neither\n`above` "
-        "nor "
-        "`below` for the same side.",
+        "int and float. `min` is not above\n`max`, and beside neither "
+        "`above` nor `below` for the same side.",
         "  - {name: mode, type: string, values: [fast, exact]}",
         "  - {name: mode, type: enum, values: [fast, exact]}"),
     TNM_CODE("E0022", "an invalid rank",

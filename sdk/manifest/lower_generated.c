@@ -28,9 +28,7 @@ static const char *find_alternative(const tnm_tree *at) {
 /* Tests whether calls with an operand may compute in u64. */
 static bool may_be_u64(const tnm_lower *lower, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return false; /* decided by each call */
-  const uint64_t dtypes = arg->dtype_var == TN_NONE
-                              ? tn__dtype_bit(arg->dtype)
-                              : lower->op->dtype_vars[arg->dtype_var]->allowed;
+  const uint64_t dtypes = tnm_operand_dtypes(lower->op, arg);
   return (tnm_operand_classes(lower->out, arg, dtypes) & TNM_CLASS_U64) != 0;
 }
 

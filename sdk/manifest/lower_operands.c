@@ -185,11 +185,8 @@ static void check_packed_layout(tnm_lower *lower, const tnm_tree *node,
 }
 
 bool tnm_is_float(const tnm_lower *lower, const tn_arg *arg) {
-  if (arg->dtype_param != TN_NONE) return true;
-  uint64_t bits = arg->dtype_var == TN_NONE
-                      ? tn__dtype_bit(arg->dtype)
-                      : lower->op->dtype_vars[arg->dtype_var]->allowed;
-  return (bits & TNM_FLOATS) != 0;
+  return arg->dtype_param != TN_NONE ||
+         (tnm_operand_dtypes(lower->op, arg) & TNM_FLOATS) != 0;
 }
 
 /* ----------------------------------------------------------------- operands */

@@ -49,16 +49,10 @@ static void add_operand(formula_types *m, const tn_arg *arg) {
   for (uint32_t i = 0; i < m->n_seen; ++i)
     if (is_same_type(m->seen[i], arg)) return;
   if (m->n_seen < sizeof m->seen / sizeof *m->seen) m->seen[m->n_seen++] = arg;
-  const uint32_t own = (uint32_t)tnm_operand_classes(
-      m->lower->out, arg, tnm_operand_dtypes(m->lower->op, arg));
-  uint32_t joined = 0;
-  for (int a = TNM_CLASS_F32; a <= TNM_CLASS_U64; a *= 2) {
-    for (int b = TNM_CLASS_F32; b <= TNM_CLASS_U64; b *= 2)
-      if ((own & (uint32_t)a) && (m->classes & (uint32_t)b))
-        joined |= (uint32_t)tnm_class_join(a, b);
-    if (m->classes == 0) joined |= own;
-  }
-  m->classes = joined;
+  const int own = tnm_operand_classes(m->lower->out, arg,
+                                      tnm_operand_dtypes(m->lower->op, arg));
+  const int before = (int)m->classes;
+  m->classes = (uint32_t)(before == 0 ? own : tnm_class_join_sets(before, own));
 }
 
 /* Adds the types of all inputs that a formula names. */

@@ -208,15 +208,6 @@ static int classes_of(const kernel_pass *pass, const tn_arg *arg) {
   return tnm_operand_classes(pass->op, arg, types_of(pass, arg));
 }
 
-/* Joins every class of one set with every class of another. */
-static int join_sets(int a, int b) {
-  int joined = 0;
-  for (int i = TNM_CLASS_F32; i <= TNM_CLASS_U64; i <<= 1)
-    for (int k = TNM_CLASS_F32; k <= TNM_CLASS_U64; k <<= 1)
-      if (a & i && b & k) joined |= tnm_class_join(i, k);
-  return joined;
-}
-
 static bool same_type(const tn_arg *a, const tn_arg *b) {
   if (a->dtype_param != b->dtype_param || a->dtype_var != b->dtype_var)
     return false;
@@ -246,7 +237,7 @@ static int classes_of_types(const kernel_pass *pass, const formula_use *use) {
     for (size_t k = 0; k < i; ++k)
       known = known || (is_tensor(use->tensors[k]) &&
                         same_type(arg, tensor_arg(op, use->tensors[k])));
-    if (!known) classes = join_sets(classes, classes_of(pass, arg));
+    if (!known) classes = tnm_class_join_sets(classes, classes_of(pass, arg));
   }
   return classes;
 }

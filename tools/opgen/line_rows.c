@@ -18,6 +18,8 @@ typedef struct row_loop {
   uint64_t steps;
   int class_bit;
   bool wide;
+  const tnm_expr *sources[MAX_SOURCES]; /* of all steps, each once */
+  size_t n_sources;
 } row_loop;
 
 static const char *loop_name(const row_loop *loop) {
@@ -36,6 +38,13 @@ static void each_step(const row_loop *loop,
 
 static bool is_output(const row_loop *loop, uint32_t step) {
   return loop->plan->steps[step].kind == LINE_OUT;
+}
+
+/* Whether a step is a sum over lines. */
+static bool is_sum(const row_loop *loop, uint32_t step) {
+  const line_plan *plan = loop->plan;
+  return is_output(loop, step) &&
+         line_out_level(plan->pass, plan->steps[step].out) == TNM_LEVEL_PLACE;
 }
 
 static bool is_chosen(const row_loop *loop, uint32_t step) {
@@ -66,31 +75,27 @@ bool line_step_is_wide(const line_plan *plan, const line_step *step,
 
 /* ------------------------------------------------------------------ sources */
 
-/* The sources of several steps, without repetition. */
-typedef struct source_list {
-  const tnm_expr *v[MAX_SOURCES];
-  size_t n;
-} source_list;
-
-/* The place of a source; list->n: it is not there. */
-static size_t find_source(const source_list *list, const tnm_expr *source) {
+/* The place of a source; loop->n_sources: it is not there. */
+static size_t find_source(const row_loop *loop, const tnm_expr *source) {
   size_t i = 0;
-  while (i < list->n && (list->v[i]->kind != source->kind ||
-                         list->v[i]->index != source->index))
+  while (i < loop->n_sources && (loop->sources[i]->kind != source->kind ||
+                                 loop->sources[i]->index != source->index))
     ++i;
   return i;
 }
 
-static void list_sources(const line_plan *plan, uint64_t steps,
-                         source_list *list) {
-  list->n = 0;
+/* Makes loop number `number` of a plan, and lists its sources. */
+static row_loop make_loop(const line_plan *plan, uint32_t number) {
+  row_loop loop = {
+      .plan = plan, .number = number, .steps = plan->joined[number]};
   for (uint32_t s = 0; s < plan->n_steps; ++s) {
     const formula_use *use = &plan->steps[s].use;
-    for (size_t i = 0; line_has_step(steps, s) && i < use->n_tensors; ++i)
-      if (find_source(list, use->tensors[i]) == list->n &&
-          list->n < MAX_SOURCES)
-        list->v[list->n++] = use->tensors[i];
+    for (size_t i = 0; line_has_step(loop.steps, s) && i < use->n_tensors; ++i)
+      if (find_source(&loop, use->tensors[i]) == loop.n_sources &&
+          loop.n_sources < MAX_SOURCES)
+        loop.sources[loop.n_sources++] = use->tensors[i];
   }
+  return loop;
 }
 
 static bool has_params(const row_loop *loop) {
@@ -139,13 +144,10 @@ static void add_source(const row_loop *loop, const tnm_expr *source) {
   }
 }
 
-/* The type of the elements of an output: sums over lines are in f64, except
- * those of a few lines in f32. */
-static const char *output_type(const row_loop *loop, uint32_t step) {
-  const line_plan *plan = loop->plan;
-  const bool is_sum =
-      line_out_level(plan->pass, plan->steps[step].out) == TNM_LEVEL_PLACE;
-  return is_sum && loop->class_bit != TNM_CLASS_F32
+/* The type of the elements of a row that a step writes: sums over lines are in
+ * f64, except those of a few lines in f32. */
+static const char *target_type(const row_loop *loop, uint32_t step) {
+  return is_sum(loop, step) && loop->class_bit != TNM_CLASS_F32
              ? "double"
              : class_type(loop->class_bit);
 }
@@ -154,7 +156,7 @@ static const char *output_type(const row_loop *loop, uint32_t step) {
 static void add_target(const row_loop *loop, uint32_t step) {
   const line_plan *plan = loop->plan;
   const line_step *own = &plan->steps[step];
-  const char *type = output_type(loop, step);
+  const char *type = target_type(loop, step);
   if (is_output(loop, step))
     c_add(plan->pass->c,
           "%s *o%" PRIu32 " = (%s *)rows->out[%" PRIu32
@@ -163,32 +165,30 @@ static void add_target(const row_loop *loop, uint32_t step) {
   else if (own->keeps_row)
     c_add(plan->pass->c,
           "%s *e%" PRIu32 " = (%s *)rows->rows[%" PRIu32 "] + line * n;\n",
-          class_type(loop->class_bit), step, class_type(loop->class_bit),
-          plan->place[step]);
+          type, step, type, plan->place[step]);
 }
 
 /* Declares all sources, and sixteen times each value of a line. */
 static void add_sources(const row_loop *loop) {
   const kernel_pass *pass = loop->plan->pass;
-  source_list list;
-  list_sources(loop->plan, loop->steps, &list);
-  for (size_t i = 0; i < list.n; ++i) {
-    add_source(loop, list.v[i]);
-    if (loop->wide && !is_row(loop, list.v[i]))
+  for (size_t i = 0; i < loop->n_sources; ++i) {
+    const tnm_expr *source = loop->sources[i];
+    add_source(loop, source);
+    if (loop->wide && !is_row(loop, source))
       c_add(pass->c, "const tn_wide x%zu = tn_wide_of(%s);\n", i,
-            formula_variable(pass, list.v[i]));
+            formula_variable(pass, source));
   }
 }
 
 /* Loads sixteen elements of each row, of which `n` exist. */
 static void add_loads(const row_loop *loop, const char *n) {
   const kernel_pass *pass = loop->plan->pass;
-  source_list list;
-  list_sources(loop->plan, loop->steps, &list);
-  for (size_t i = 0; i < list.n; ++i)
-    if (is_row(loop, list.v[i]) && !is_own(loop, list.v[i]))
+  for (size_t i = 0; i < loop->n_sources; ++i) {
+    const tnm_expr *source = loop->sources[i];
+    if (is_row(loop, source) && !is_own(loop, source))
       c_add(pass->c, "const tn_wide x%zu = tn_lines_wide_load(%s + i, %s);\n",
-            i, formula_variable(pass, list.v[i]), n);
+            i, formula_variable(pass, source), n);
+  }
 }
 
 /* ----------------------------------------------------------------- elements */
@@ -197,11 +197,7 @@ static void add_loads(const row_loop *loop, const char *n) {
 static const char *write_element(const row_loop *loop, const tnm_expr *source) {
   const kernel_pass *pass = loop->plan->pass;
   if (is_own(loop, source)) return pass_format(pass, "v%u", source->index);
-  if (loop->wide) {
-    source_list list;
-    list_sources(loop->plan, loop->steps, &list);
-    return pass_format(pass, "x%zu", find_source(&list, source));
-  }
+  if (loop->wide) return pass_format(pass, "x%zu", find_source(loop, source));
   const char *name = formula_variable(pass, source);
   return is_row(loop, source) ? pass_format(pass, "%s[i]", name) : name;
 }
@@ -249,19 +245,15 @@ static void add_partial(const row_loop *loop, uint32_t step, const char *n) {
 
 /* Stores an element of a kept row or of an output. */
 static void add_store(const row_loop *loop, uint32_t step, const char *n) {
-  const line_plan *plan = loop->plan;
-  c_file *c = plan->pass->c;
+  c_file *c = loop->plan->pass->c;
   const char *row = is_output(loop, step) ? "o" : "e";
-  const bool is_sum =
-      is_output(loop, step) &&
-      line_out_level(plan->pass, plan->steps[step].out) == TNM_LEVEL_PLACE;
-  if (!is_output(loop, step) && !plan->steps[step].keeps_row) return;
-  if (loop->wide && is_sum)
+  if (!is_output(loop, step) && !loop->plan->steps[step].keeps_row) return;
+  if (loop->wide && is_sum(loop, step))
     c_add(c, "tn_lines_wide_add_to(o%u + i, %s, v%u);\n", step, n, step);
   else if (loop->wide)
     c_add(c, "tn_wide_store(%s%u + i, %s, v%u);\n", row, step, n, step);
-  else if (is_sum)
-    c_add(c, "o%u[i] += (%s)v%u;\n", step, output_type(loop, step), step);
+  else if (is_sum(loop, step))
+    c_add(c, "o%u[i] += (%s)v%u;\n", step, target_type(loop, step), step);
   else
     c_add(c, "%s%u[i] = v%u;\n", row, step, step);
 }
@@ -328,6 +320,17 @@ static void add_finish(const row_loop *loop, uint32_t step) {
 
 /* -------------------------------------------------------------------- loops */
 
+/* Adds a loop by sixteen elements; the last ones may be fewer. */
+static void add_sixteens(const row_loop *loop, const char *begin,
+                         const char *end) {
+  const kernel_pass *pass = loop->plan->pass;
+  c_add(pass->c, "int64_t i = %s;\nfor (; i + 16 <= %s; i += 16) {\n", begin,
+        end);
+  add_elements(loop, "16");
+  c_add(pass->c, "}\nif (i < %s) {\n", end);
+  add_elements(loop, pass_format(pass, "%s - i", end));
+}
+
 /* Adds the loop over the elements of one line that reduces them. */
 static void add_reductions(const row_loop *loop) {
   c_file *c = loop->plan->pass->c;
@@ -337,10 +340,7 @@ static void add_reductions(const row_loop *loop) {
         "TN_LINES_SUMMED;\n");
   each_step(loop, add_start);
   if (loop->wide) {
-    c_add(c, "int64_t i = at;\nfor (; i + 16 <= end; i += 16) {\n");
-    add_elements(loop, "16");
-    c_add(c, "}\nif (i < end) {\n");
-    add_elements(loop, "end - i");
+    add_sixteens(loop, "at", "end");
   } else {
     c_add(c,
           "int64_t from = at;\n"
@@ -361,10 +361,7 @@ static void add_reductions(const row_loop *loop) {
 static void add_outputs(const row_loop *loop) {
   c_file *c = loop->plan->pass->c;
   if (loop->wide) {
-    c_add(c, "int64_t i = 0;\nfor (; i + 16 <= n; i += 16) {\n");
-    add_elements(loop, "16");
-    c_add(c, "}\nif (i < n) {\n");
-    add_elements(loop, "n - i");
+    add_sixteens(loop, "0", "n");
   } else {
     c_add(c,
           "TN_KERNEL_INDEPENDENT\n"
@@ -403,24 +400,27 @@ static void add_body(const row_loop *loop) {
 }
 
 /* Adds a loop for all levels. */
-static void add_loop(row_loop loop) {
-  c_file *c = loop.plan->pass->c;
-  const bool wide = fits_wide(loop.plan, loop.steps, loop.class_bit);
-  add_body(&loop);
+static void add_loop(row_loop *loop, int class_bit) {
+  c_file *c = loop->plan->pass->c;
+  const bool wide = fits_wide(loop->plan, loop->steps, class_bit);
+  loop->class_bit = class_bit;
+  loop->wide = false;
+  add_body(loop);
   if (wide) {
-    loop.wide = true;
+    loop->wide = true;
     c_add(c, "#if TN_KERNEL_HAS_WIDE\n");
-    add_body(&loop);
+    add_body(loop);
     c_add(c, "#endif\n");
   }
-  c_add(c, "TN_KERNEL_LEVELS%s(%s)\n\n", wide ? "_WIDE" : "", loop_name(&loop));
+  c_add(c, "TN_KERNEL_LEVELS%s(%s)\n\n", wide ? "_WIDE" : "", loop_name(loop));
 }
 
 void line_add_joined_loops(const line_plan *plan) {
-  for (uint32_t k = 0; k < plan->n_joined; ++k)
+  for (uint32_t k = 0; k < plan->n_joined; ++k) {
+    row_loop loop = make_loop(plan, k);
     for (const int *bit = formula_classes; *bit != 0; ++bit)
-      if (plan->classes & *bit)
-        add_loop((row_loop){plan, k, plan->joined[k], *bit, false});
+      if (plan->classes & *bit) add_loop(&loop, *bit);
+  }
 }
 
 /* -------------------------------------------------------------------- table */
@@ -435,17 +435,16 @@ static void add_set(c_file *c, const char *name, uint64_t set) {
 static void add_entry(const row_loop *loop) {
   const line_plan *plan = loop->plan;
   c_file *c = plan->pass->c;
-  source_list list;
   uint64_t steps = 0, rows = 0, reads = 0;
-  list_sources(plan, loop->steps, &list);
   for (uint32_t s = 0; s < plan->n_steps; ++s)
     if (line_has_step(loop->steps, s)) steps |= 1ull << plan->place[s];
-  for (size_t i = 0; i < list.n; ++i) {
-    const int kind = list.v[i]->kind;
-    if (kind == FORMULA_ROW && !is_own(loop, list.v[i]))
-      rows |= 1ull << plan->place[list.v[i]->index];
+  for (size_t i = 0; i < loop->n_sources; ++i) {
+    const tnm_expr *source = loop->sources[i];
+    const int kind = source->kind;
+    if (kind == FORMULA_ROW && !is_own(loop, source))
+      rows |= 1ull << plan->place[source->index];
     if (kind != FORMULA_ROW && kind != FORMULA_RESULT && kind != TNM_COUNT)
-      reads |= 1ull << line_find_operand(plan, list.v[i]);
+      reads |= 1ull << line_find_operand(plan, source);
   }
   add_set(c, "steps", steps);
   add_set(c, "rows", rows);
@@ -458,7 +457,7 @@ void line_add_joined_table(const line_plan *plan) {
   c_add(c, "static const tn_lines_joined %s_joined[] = {\n",
         pass_name(plan->pass));
   for (uint32_t k = 0; k < plan->n_joined; ++k) {
-    row_loop loop = {plan, k, plan->joined[k], 0, false};
+    row_loop loop = make_loop(plan, k);
     c_add(c, "{\n");
     for (const int *bit = formula_classes; *bit != 0; ++bit) {
       if (!(plan->classes & *bit)) continue;

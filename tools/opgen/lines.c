@@ -63,7 +63,8 @@ static bool is_row(const line_loop *loop, const tnm_expr *source) {
   return (line_plan_level(loop->plan, source) & TNM_LEVEL_LINE) != 0;
 }
 
-/* Whether a step has such a loop in a class. */
+/* Whether a step has such a loop in a class: only floats are computed over
+ * neighbouring lines. */
 static bool has_loop(const line_plan *plan, const line_step *step,
                      int class_bit) {
   return line_step_is_value(plan, step) || (class_bit & TNM_CLASS_FLOATS) != 0;

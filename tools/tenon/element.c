@@ -309,7 +309,7 @@ static bool parse_unsigned(tn_dtype dtype, const char *token, void *element,
   if (errno || negative || value > max)
     return report_failure(why, "`%s` does not fit %s (0 to %" PRIu64 ")", token,
                           dtype_name(dtype), max);
-  memcpy(element, &value, (size_t)(bits + 7) / 8);
+  memcpy(element, &value, (size_t)tn_dtype_bytes_of(dtype, 1));
   return true;
 }
 
@@ -324,7 +324,7 @@ static bool parse_signed(tn_dtype dtype, const char *token, void *element,
                           "`%s` does not fit %s (%" PRId64 " to %" PRId64 ")",
                           token, dtype_name(dtype), -max - 1, max);
   if (bits < 8) value &= (1 << bits) - 1;
-  memcpy(element, &value, (size_t)(bits + 7) / 8);
+  memcpy(element, &value, (size_t)tn_dtype_bytes_of(dtype, 1));
   return true;
 }
 

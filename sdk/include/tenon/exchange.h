@@ -71,12 +71,12 @@ enum { /* flags of an import */
  * ordered with uses of the other.
  *
  * Refused are: another major version, packed elements that are not dense, and
- * padded ones (TN_UNSUPPORTED), element types that op.h
- * does not have, vectors of elements (TN_DTYPE), devices that the runtime does
- * not have (TN_NOT_FOUND), and invalid tensors: more than TN_MAX_NDIM
- * dimensions, negative ones, no data for elements, elements that are not
- * aligned to their size, sizes that exceed an address (TN_INVALID,
- * TN_OUT_OF_RANGE). The caller releases *out. [host-thread] */
+ * padded ones (TN_UNSUPPORTED), element types that op.h does not have, vectors
+ * of elements (TN_DTYPE), devices that the runtime does not have
+ * (TN_NOT_FOUND), and invalid tensors: more than TN_MAX_NDIM dimensions,
+ * negative ones, no data for elements, elements that are not aligned to their
+ * size, sizes that exceed an address (TN_INVALID, TN_OUT_OF_RANGE). The caller
+ * releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_from_dlpack_versioned(
     tn_runtime *rt, tn_dlpack_versioned *from, uint32_t flags, tn_array **out);
 

@@ -160,14 +160,9 @@ static inline double tn_kernel_u64_to_f64_near(uint64_t x) {
   return (high - (0x1p84 + 0x1p52)) + low;
 }
 
-/* x, or, if a double does not represent it, the adjacent double with a lowest
- * bit of 1. Bits below 2^11 are not significant for narrower floats. */
-static inline double tn_kernel_u64_to_f64_odd(uint64_t x) {
-  const uint64_t odd = (x | ((x & 0x7ff) + 0x7ff)) & ~(uint64_t)0x7ff;
-  return tn_kernel_u64_to_f64_near(x >> 53 != 0 ? odd : x);
-}
 TN_KERNEL_STEP(u64_to_f64, double, uint64_t, tn_kernel_u64_to_f64_near(x))
-TN_KERNEL_STEP(u64_to_odd, double, uint64_t, tn_kernel_u64_to_f64_odd(x))
+TN_KERNEL_STEP(u64_to_odd, double, uint64_t,
+               tn_kernel_u64_to_f64_near(tn_math_odd_u64(x)))
 
 TN_KERNEL_STEP(i32_to_8, uint8_t, int32_t, x)
 TN_KERNEL_STEP(i32_to_16, uint16_t, int32_t, x)

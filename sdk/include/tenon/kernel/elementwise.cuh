@@ -126,8 +126,8 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-/* Element i of an operand. Loops over doubles read u64 rounded to odd as well
- * (TN_KERNEL_ODD_U64). */
+/* Reads element i of an operand. Loops over doubles have another function,
+ * because operands of them may be TN_KERNEL_ODD_U64. */
 template <class C>
 __device__ __forceinline__ void tn_cuda_fetch(C *to, void *array,
                                               tn_dtype dtype, int64_t i) {
@@ -139,9 +139,7 @@ __device__ __forceinline__ void tn_cuda_fetch(double *to, void *array,
                                               tn_dtype dtype, int64_t i) {
   tn_cuda_reader<double> reader = {to};
   if (dtype != TN_KERNEL_ODD_U64) return tn_cuda_visit(array, dtype, i, reader);
-  const uint64_t x = ((const uint64_t *)array)[i];
-  const uint64_t odd = (x | ((x & 0x7ff) + 0x7ff)) & ~(uint64_t)0x7ff;
-  *to = (double)(x >> 53 != 0 ? odd : x);
+  *to = (double)tn_math_odd_u64(((const uint64_t *)array)[i]);
 }
 
 /* Index is the type that counts elements: divisions of 32 bits are faster. */

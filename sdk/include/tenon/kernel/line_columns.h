@@ -148,18 +148,6 @@ static inline tn_kernel_body *tn_lines_find_column_loop(const tn_lines_work *w,
                            w->mode.level);
 }
 
-static inline void tn_lines_finish_column(tn_lines_columns *s, uint32_t step) {
-  const uint32_t kind = s->w->map->steps[step].kind;
-  const double *total = s->totals + step * s->w->width;
-  const double divisor = kind == TN_LINES_MEAN ? (double)s->w->length : 1;
-  if (s->w->mode.compute == TN_F32)
-    for (int64_t j = 0; j < s->n; ++j)
-      ((float *)tn_lines_results(s, step))[j] = (float)(total[j] / divisor);
-  else
-    for (int64_t j = 0; j < s->n; ++j)
-      ((double *)tn_lines_results(s, step))[j] = total[j] / divisor;
-}
-
 /* Computes the reductions [first, end) of one stage. */
 static inline void tn_lines_reduce_columns(tn_lines_columns *s, uint32_t first,
                                            uint32_t end) {
@@ -179,7 +167,9 @@ static inline void tn_lines_reduce_columns(tn_lines_columns *s, uint32_t first,
       tn_lines_find_column_loop(w, w->map->steps[k].kind)(&block, NULL);
     }
   }
-  for (uint32_t k = first; k < end; ++k) tn_lines_finish_column(s, k);
+  for (uint32_t k = first; k < end; ++k)
+    tn_lines_finish_reals(w, k, s->totals + k * w->width, s->n,
+                          tn_lines_results(s, k));
 }
 
 /* ------------------------------------------------------------------ outputs */

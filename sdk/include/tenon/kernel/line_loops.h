@@ -350,27 +350,36 @@ static inline tn_lines_total tn_lines_init_total(const tn_lines_work *w,
   return total;
 }
 
-/* Makes results of the totals of a reduction. */
-static inline void tn_lines_finish_totals(tn_lines_state *s, uint32_t step) {
+/* Makes results in f32 or f64 of n totals of a reduction, which are doubles. */
+static inline void tn_lines_finish_reals(const tn_lines_work *w, uint32_t step,
+                                         const void *totals, int64_t n,
+                                         void *to) {
   static const tn_kernel_bodies loops[2] = {
       TN_KERNEL_BODIES(tn_lines_finish_f32),
       TN_KERNEL_BODIES(tn_lines_finish_f64)};
-  const tn_dtype type = s->w->mode.compute;
-  const int is_mean = s->w->map->steps[step].kind == TN_LINES_MEAN;
-  const double divisor = is_mean ? (double)s->w->length : 1;
-  const tn_lines_total *totals = s->totals[step];
+  const int is_mean = w->map->steps[step].kind == TN_LINES_MEAN;
+  const double divisor = is_mean ? (double)w->length : 1;
   tn_kernel_block block;
-  block.n = s->r.lines;
+  block.n = n;
   block.in[0] = totals;
-  block.out = s->values[step];
+  block.out = to;
+  tn_kernel_body_at(&loops[w->mode.compute != TN_F32], w->mode.level)(&block,
+                                                                      &divisor);
+}
+
+/* Makes results of the totals of a reduction. */
+static inline void tn_lines_finish_totals(tn_lines_state *s, uint32_t step) {
+  const tn_dtype type = s->w->mode.compute;
+  const tn_lines_total *totals = s->totals[step];
+  const int64_t n = s->r.lines;
+  void *to = s->values[step];
   if (type == TN_F32 || type == TN_F64)
-    tn_kernel_body_at(&loops[type != TN_F32], s->w->mode.level)(&block,
-                                                                &divisor);
+    tn_lines_finish_reals(s->w, step, totals, n, to);
   else if (type == TN_I32)
-    for (int64_t j = 0; j < block.n; ++j)
-      ((int32_t *)block.out)[j] = (int32_t)(uint32_t)(uint64_t)totals[j].whole;
+    for (int64_t j = 0; j < n; ++j)
+      ((int32_t *)to)[j] = (int32_t)(uint32_t)(uint64_t)totals[j].whole;
   else
-    memcpy(block.out, totals, (size_t)block.n * sizeof *totals);
+    memcpy(to, totals, (size_t)n * sizeof *totals);
 }
 
 /* Computes the reductions [first, end) of one stage. */

@@ -109,30 +109,26 @@ TN_LINES_ADD_LANES(f64, double)
 TN_LINES_ADD_WHOLE(tn_lines_add_lanes_i32)
 TN_LINES_ADD_WHOLE(tn_lines_add_lanes_i64)
 
+/* Chooses among all partial results. */
+#define TN_LINES_KEEP_LANES(chosen, type, number, field, wide_number)        \
+  TN_KERNEL_BODY void tn_lines_keep_##chosen##_##type(tn_lines_total *total, \
+                                                      const number *lanes) { \
+    number best[TN_LINES_LANES];                                             \
+    for (int l = 0; l < TN_LINES_LANES; ++l) best[l] = lanes[l];             \
+    for (int half = TN_LINES_LANES / 2; half > 0; half /= 2)                 \
+      for (int l = 0; l < half; ++l)                                         \
+        best[l] = tn_lines_##chosen##_##type(best[l + half], best[l]);       \
+    total->field = (wide_number)best[0];                                     \
+  }
+
 /* Sets all partial results to a total, and chooses among them. */
 #define TN_LINES_CHOOSE_LANES(type, number, field, wide_number)               \
   TN_KERNEL_BODY void tn_lines_start_##type(const tn_lines_total *total,      \
                                             number *lanes) {                  \
     for (int l = 0; l < TN_LINES_LANES; ++l) lanes[l] = (number)total->field; \
   }                                                                           \
-  TN_KERNEL_BODY void tn_lines_keep_larger_##type(tn_lines_total *total,      \
-                                                  const number *lanes) {      \
-    number best[TN_LINES_LANES];                                              \
-    for (int l = 0; l < TN_LINES_LANES; ++l) best[l] = lanes[l];              \
-    for (int half = TN_LINES_LANES / 2; half > 0; half /= 2)                  \
-      for (int l = 0; l < half; ++l)                                          \
-        best[l] = tn_lines_larger_##type(best[l + half], best[l]);            \
-    total->field = (wide_number)best[0];                                      \
-  }                                                                           \
-  TN_KERNEL_BODY void tn_lines_keep_smaller_##type(tn_lines_total *total,     \
-                                                   const number *lanes) {     \
-    number best[TN_LINES_LANES];                                              \
-    for (int l = 0; l < TN_LINES_LANES; ++l) best[l] = lanes[l];              \
-    for (int half = TN_LINES_LANES / 2; half > 0; half /= 2)                  \
-      for (int l = 0; l < half; ++l)                                          \
-        best[l] = tn_lines_smaller_##type(best[l + half], best[l]);           \
-    total->field = (wide_number)best[0];                                      \
-  }
+  TN_LINES_KEEP_LANES(larger, type, number, field, wide_number)               \
+  TN_LINES_KEEP_LANES(smaller, type, number, field, wide_number)
 TN_LINES_CHOOSE_LANES(f32, float, real, double)
 TN_LINES_CHOOSE_LANES(f64, double, real, double)
 TN_LINES_CHOOSE_LANES(i32, int32_t, whole, int64_t)

@@ -132,26 +132,28 @@ static inline int tn_lines_is_active(const tn_lines_work *w, uint32_t step) {
   return (int)(w->active >> step & 1);
 }
 
-/* The loop of a call's type and level, of those of a step. */
-static inline tn_kernel_body *tn_lines_find_step_body(const tn_lines_work *w,
-                                                      const tn_lines_step *s) {
+/* The loop of a call's type and level, among those of all types. */
+static inline tn_kernel_body *tn_lines_find_body(const tn_lines_work *w,
+                                                 const tn_kernel_bodies *f32,
+                                                 const tn_kernel_bodies *f64,
+                                                 const tn_kernel_bodies *i32,
+                                                 const tn_kernel_bodies *i64) {
   const tn_dtype type = w->mode.compute;
-  return tn_kernel_body_at(type == TN_F32   ? &s->f32
-                           : type == TN_F64 ? &s->f64
-                           : type == TN_I32 ? &s->i32
-                                            : &s->i64,
+  return tn_kernel_body_at(type == TN_F32   ? f32
+                           : type == TN_F64 ? f64
+                           : type == TN_I32 ? i32
+                                            : i64,
                            w->mode.level);
 }
 
-/* The same for a joined loop. */
+static inline tn_kernel_body *tn_lines_find_step_body(const tn_lines_work *w,
+                                                      const tn_lines_step *s) {
+  return tn_lines_find_body(w, &s->f32, &s->f64, &s->i32, &s->i64);
+}
+
 static inline tn_kernel_body *tn_lines_find_joined(const tn_lines_work *w,
                                                    const tn_lines_joined *j) {
-  const tn_dtype type = w->mode.compute;
-  return tn_kernel_body_at(type == TN_F32   ? &j->f32
-                           : type == TN_F64 ? &j->f64
-                           : type == TN_I32 ? &j->i32
-                                            : &j->i64,
-                           w->mode.level);
+  return tn_lines_find_body(w, &j->f32, &j->f64, &j->i32, &j->i64);
 }
 
 /* Splits the strides of a tensor into those along a line and the others. */

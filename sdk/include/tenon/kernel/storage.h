@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * storage.h: elements of the storage types (plugin/tensor.h) as numbers, and
  * numbers as elements: for kernels on the CPU and on CUDA devices, and for
- * hosts. storage_loops.h has loops over dense elements. Needs no other part of
- * kernel.h; nothing here is part of the ABI.
+ * hosts. storage_loops.h has loops over dense elements. Does not need kernel.h;
+ * nothing here is part of the ABI.
  *
  *   tn_storage_rule rule = {TN_F8E4M3FN, 1, TN_STORAGE_UP};
  *   tn_storage_write(data, &rule, i, 3.14);
@@ -11,22 +11,26 @@
  * An element is its *code*: its bits as an unsigned number. Every code is a
  * number that f32 has. A number becomes an element as ONNX's Cast does it:
  *
- *   f8e4m3fn, ...   Rounded once, to nearest, ties to even. A number beyond the
- *                   range after that becomes the largest one of its sign if the
- *                   rule saturates. Otherwise it becomes infinite in f8e5m2,
- * NaN in the other three. NaN and -0 stay if the type has them; without -0 it
- * is 0. f4e2m1          The same, but it always saturates, and NaN is 6. f8e8m0
- * Rounded to a power of two as the rule says. Beyond the range, the nearest
- * power of the type if the rule saturates, otherwise NaN; 0 is below it.
- * Negative numbers are NaN. i4, u4, i2, u2  Without its fraction, the nearest
- * number of the type if it is too large, 0 for NaN. tn_storage_wrap() takes the
- * lowest bits of an integer instead.
+ *   f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz
+ *       Rounded once, to nearest, ties to even. A number beyond the range after
+ *       that becomes the largest one of its sign if the rule saturates.
+ *       Otherwise it becomes infinite in f8e5m2, and NaN in the other three.
+ *       NaN and -0 stay if the type has them; without -0 it is 0.
+ *   f4e2m1
+ *       The same, but it always saturates, and NaN is 6.
+ *   f8e8m0
+ *       Rounded to a power of two as the rule says. A number beyond the range
+ *       becomes the nearest power of the type if the rule saturates, otherwise
+ *       NaN; 0 is below the range. Negative numbers are NaN.
+ *   i4, u4, i2, u2
+ *       Without its fraction, the nearest number of the type if it is too
+ *       large, 0 for NaN. tn_storage_wrap() takes the lowest bits of an integer
+ *       instead.
  */
 #ifndef TENON_KERNEL_STORAGE_H_
 #define TENON_KERNEL_STORAGE_H_
 
-#include <string.h>
-
+#include "tenon/kernel/math/basic.h"
 #include "tenon/plugin/tensor.h"
 
 #ifdef __cplusplus
@@ -52,18 +56,6 @@ typedef struct tn_storage_rule {
 
 /* -------------------------------------------------------------------- bits */
 
-TN_STORAGE_ONE uint32_t tn_storage_f32_bits(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-TN_STORAGE_ONE float tn_storage_f32_of_bits(uint32_t bits) {
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
 /* a if the condition is 1, b if it is 0, without a branch. */
 TN_STORAGE_ONE uint32_t tn_storage_select(int condition, uint32_t a,
                                           uint32_t b) {
@@ -76,12 +68,12 @@ TN_STORAGE_ONE uint32_t tn_storage_select(int condition, uint32_t a,
  * directly from the double. [any] */
 TN_STORAGE_ONE float tn_storage_narrow(double x) {
   const float nearest = (float)x;
-  const uint32_t bits = tn_storage_f32_bits(nearest);
+  const uint32_t bits = tn_math_bits_f32(nearest);
   const double back = (double)nearest;
   const int past = (x > 0 && back > x) || (x < 0 && back < x);
   const uint32_t toward_0 = bits - (uint32_t)past;
   const uint32_t inexact = (uint32_t)(back < x || back > x);
-  return tn_storage_f32_of_bits(toward_0 | inexact);
+  return tn_math_from_bits_f32(toward_0 | inexact);
 }
 
 /* ------------------------------------------------------------------- types */
@@ -164,23 +156,23 @@ TN_STORAGE_ONE float tn_storage_float_decode(uint32_t code,
   const uint32_t base = (127 - f->bias) << 23;
   const uint32_t sign = tn_storage_select((code & f->sign) != 0, 1u << 31, 0);
   /* A subnormal number m*u is the difference of 2^e + m*u and 2^e. */
-  const float subnormal = tn_storage_f32_of_bits(rest + base + least) -
-                          tn_storage_f32_of_bits(base + least);
-  uint32_t bits = tn_storage_select(
-      rest < least, tn_storage_f32_bits(subnormal), rest + base);
+  const float subnormal = tn_math_from_bits_f32(rest + base + least) -
+                          tn_math_from_bits_f32(base + least);
+  uint32_t bits =
+      tn_storage_select(rest < least, tn_math_bits_f32(subnormal), rest + base);
   const int infinite = magnitude == f->beyond && f->beyond != f->nan;
   const uint32_t special =
       tn_storage_select(infinite, 0x7f800000u, 0x7fc00000u);
   bits = tn_storage_select(magnitude > f->most, special, bits);
   bits = tn_storage_select(f->zero_sign == 0 && code == f->sign, 0x7fc00000u,
                            bits);
-  return tn_storage_f32_of_bits(bits | sign);
+  return tn_math_from_bits_f32(bits | sign);
 }
 
 /* The power of two of a code of f8e8m0; 2^-127 is subnormal in f32. [any] */
 TN_STORAGE_ONE float tn_storage_power_decode(uint32_t code) {
   const uint32_t bits = tn_storage_select(code == 0, 1u << 22, code << 23);
-  return tn_storage_f32_of_bits(
+  return tn_math_from_bits_f32(
       tn_storage_select(code == 0xff, 0x7fc00000u, bits));
 }
 
@@ -206,7 +198,7 @@ TN_STORAGE_ONE float tn_storage_decode(uint32_t code, tn_dtype dtype) {
 TN_STORAGE_ONE uint32_t tn_storage_float_encode(float x,
                                                 const tn_storage_float *f,
                                                 int32_t saturate) {
-  const uint32_t all = tn_storage_f32_bits(x);
+  const uint32_t all = tn_math_bits_f32(x);
   const uint32_t rest = all & 0x7fffffffu;
   const uint32_t least = (128 - f->bias) << 23; /* the smallest normal number */
   const uint32_t drop = 23 - f->fraction;
@@ -215,10 +207,9 @@ TN_STORAGE_ONE uint32_t tn_storage_float_encode(float x,
       ((rest + half) >> drop) - ((127 - f->bias) << f->fraction);
   /* A sum with a number whose last bit is the unit of subnormal ones. */
   const uint32_t magic = (151 - f->bias - f->fraction) << 23;
-  const uint32_t subnormal =
-      tn_storage_f32_bits(tn_storage_f32_of_bits(rest) +
-                          tn_storage_f32_of_bits(magic)) -
-      magic;
+  const uint32_t subnormal = tn_math_bits_f32(tn_math_from_bits_f32(rest) +
+                                              tn_math_from_bits_f32(magic)) -
+                             magic;
   const uint32_t large = tn_storage_select(saturate != 0, f->most, f->beyond);
   uint32_t code = tn_storage_select(rest < least, subnormal, normal);
   code = tn_storage_select(code > f->most, large, code);
@@ -233,8 +224,7 @@ TN_STORAGE_ONE uint32_t tn_storage_float_encode(float x,
 TN_STORAGE_ONE uint32_t tn_storage_power_encode(double x,
                                                 const tn_storage_rule *rule) {
   const uint64_t fraction_bits = ((uint64_t)1 << 52) - 1;
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
+  const uint64_t bits = tn_math_bits_f64(x);
   const uint64_t fraction = bits & fraction_bits;
   const uint64_t enough =
       rule->round_mode == TN_STORAGE_UP ? 1 : (uint64_t)1 << 51;

@@ -85,9 +85,12 @@ static inline void tn_storage_unpack(uint8_t *codes, const void *from,
                                      uint32_t level) {
   const int64_t whole = n / tn_storage_per_byte(dtype);
   int64_t i = whole * tn_storage_per_byte(dtype);
-  if (tn_dtype_is_packed(dtype)) TN_STORAGE_AT(tn_storage_split, level)
-  (codes, (const uint8_t *)from, whole, dtype);
-  else if (n > 0) memcpy(codes, from, (size_t)n);
+  if (tn_dtype_is_packed(dtype)) {
+    TN_STORAGE_AT(tn_storage_split, level)
+    (codes, (const uint8_t *)from, whole, dtype);
+  } else if (n > 0) {
+    memcpy(codes, from, (size_t)n);
+  }
   for (; i < n; ++i) codes[i] = (uint8_t)tn_storage_get_code(from, dtype, i);
 }
 
@@ -97,9 +100,12 @@ static inline void tn_storage_pack(void *to, tn_dtype dtype,
                                    uint32_t level) {
   const int64_t whole = n / tn_storage_per_byte(dtype);
   int64_t i = whole * tn_storage_per_byte(dtype);
-  if (tn_dtype_is_packed(dtype)) TN_STORAGE_AT(tn_storage_join, level)
-  ((uint8_t *)to, codes, whole, dtype);
-  else if (n > 0) memcpy(to, codes, (size_t)n);
+  if (tn_dtype_is_packed(dtype)) {
+    TN_STORAGE_AT(tn_storage_join, level)
+    ((uint8_t *)to, codes, whole, dtype);
+  } else if (n > 0) {
+    memcpy(to, codes, (size_t)n);
+  }
   if (i < n) ((uint8_t *)to)[whole] = 0;
   for (; i < n; ++i) tn_storage_set_code(to, dtype, i, codes[i]);
 }
@@ -161,8 +167,10 @@ TN_KERNEL_ONCE void tn_storage_load_dense(void *to, const tn_kernel_mode *mode,
     }
     float *numbers = mode->compute == TN_F32 ? (float *)to + i : stage;
     tn_storage_decode_dense(numbers, codes, dtype, some, mode->level);
-    if (mode->compute == TN_F64) TN_KERNEL_STEP_AT(f32_to_f64, mode->level)
-    ((double *)to + i, stage, some);
+    if (mode->compute == TN_F64) {
+      TN_KERNEL_STEP_AT(f32_to_f64, mode->level)
+      ((double *)to + i, stage, some);
+    }
   }
 }
 

@@ -130,8 +130,7 @@ static void tn_test_form_dense(tn_test_form *f, const int64_t *shape) {
 static tn_code tn_test_guarded(tn_runtime *rt, const tn_test_form *form,
                                tn_test_side side, tn_array **out) {
   const size_t bytes = (size_t)tn_dtype_bytes_of(form->dtype, form->n);
-  const size_t size =
-      tn_dtype_is_packed(form->dtype) ? 1 : (size_t)tn_dtype_bytes(form->dtype);
+  const size_t size = (size_t)tn_dtype_bytes_of(form->dtype, 1);
   tn_test_region *region = tn_test_use_region(bytes, size, side);
   *out = NULL;
   if (region == NULL) return TN_OUT_OF_MEMORY;
@@ -178,9 +177,11 @@ static void tn_test_each_element(const tn_tensor *t, tn_test_visit *visit,
   const size_t size = (size_t)tn_dtype_bytes(t->dtype);
   int64_t at[TN_MAX_NDIM] = {0};
   char *element = (char *)t->data;
-  const char *end = element + (size == 0 ? tn_tensor_bytes(t) : 0);
-  for (; size == 0 && element < end; ++element) visit(element, 1, arg);
-  if (size == 0) return;
+  if (size == 0) {
+    const char *end = element + tn_tensor_bytes(t);
+    for (; element < end; ++element) visit(element, 1, arg);
+    return;
+  }
   for (int64_t left = tn_tensor_size(t); left > 0; --left) {
     visit(element, size, arg);
     for (int32_t i = t->ndim - 1; i >= 0; --i) {

@@ -275,6 +275,14 @@ TN_MATH_FN uint64_t tn_math_to_u64(double x) {
   return (uint64_t)(int64_t)(inside - upper) | half | rest;
 }
 
+/* x for a conversion to a double that is rounded again, to a narrower float:
+ * from 2^53 on, bits below 2^11 become one bit, so that the result is as near
+ * as if it were rounded once. */
+TN_MATH_FN uint64_t tn_math_odd_u64(uint64_t x) {
+  const uint64_t odd = (x | ((x & 0x7ff) + 0x7ff)) & ~(uint64_t)0x7ff;
+  return x >> 53 != 0 ? odd : x;
+}
+
 /* The nearest number without sign. */
 TN_MATH_FN uint64_t tn_math_i64_to_u64(int64_t x) {
   return x > 0 ? (uint64_t)x : 0;
