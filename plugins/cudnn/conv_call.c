@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_call.c: see conv_call.h. The names of nn.convolution are used for the
+ * conv_call.c: see conv_call.h. It uses the names of nn.convolution for the
  * arrays and options of all operators.
  */
 #include "conv_call.h"
