@@ -30,23 +30,16 @@ struct cudnn_batch_norm_state {
 
 /* ------------------------------------------------------------------ a call */
 
-static int is_backward(const tn_frame *call) {
-  return (call->flags & TN_CALL_BACKWARD) != 0;
-}
-
 static int uses_batch(const tn_frame *call) {
   return (call->flags & TN_CALL_TRAIN) &&
          !nn_batch_norm_params_of(call)->use_global_stats;
 }
 
-static int is_wanted(const tn_frame *call, uint32_t out) {
-  return out < call->n_out && call->req[out] != TN_REQ_NULL;
-}
-
 /* A gradient of beta alone is only a sum. */
 static int is_sum(const tn_frame *call) {
-  return is_backward(call) && !is_wanted(call, NN_BATCH_NORM_IN_DATA) &&
-         !is_wanted(call, NN_BATCH_NORM_IN_GAMMA);
+  return cudnn_is_backward(call) &&
+         !cudnn_is_wanted(call, NN_BATCH_NORM_IN_DATA) &&
+         !cudnn_is_wanted(call, NN_BATCH_NORM_IN_GAMMA);
 }
 
 typedef struct extent {
@@ -56,7 +49,7 @@ typedef struct extent {
 } extent;
 
 static extent extent_of(const tn_frame *call) {
-  const tn_tensor *x = is_backward(call)
+  const tn_tensor *x = cudnn_is_backward(call)
                            ? &call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT]
                            : &call->in[NN_BATCH_NORM_IN_DATA];
   const int64_t axis = nn_batch_norm_params_of(call)->axis;
@@ -95,7 +88,7 @@ int32_t cudnn_batch_norm_supports(const tn_frame *call) {
     return TN_FAIL(call, TN_UNSUPPORTED, "there is nothing to normalise");
   if (is_sum(call)) return TN_OK;
   if (uses_batch(call)) return check_batch(call, &e);
-  if (is_backward(call))
+  if (cudnn_is_backward(call))
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "cuDNN's gradient is that of statistics of the batch, and "
                    "these are moving averages");
@@ -140,7 +133,7 @@ static int32_t plan_all(const tn_frame *call, uint32_t flags,
                         cudnn_batch_norm_state *state) {
   const int batch = uses_batch(call);
   if (is_sum(call)) return TN_OK;
-  if (is_backward(call))
+  if (cudnn_is_backward(call))
     return take_plan(call, CUDNN_NORM_DATA, 0, &state->main);
   const int32_t code = take_plan(call, batch ? CUDNN_NORM : CUDNN_NORM_KNOWN,
                                  flags, &state->main);
@@ -197,14 +190,15 @@ static int64_t plans_bytes(const cudnn_batch_norm_state *state) {
 }
 
 static int64_t room_bytes(const tn_frame *call, const extent *e) {
-  const int64_t images = is_backward(call) || uses_batch(call) ? 1 : e->outer;
+  const int64_t images =
+      cudnn_is_backward(call) || uses_batch(call) ? 1 : e->outer;
   return round_up(images * e->channels * (int64_t)sizeof(float));
 }
 
 /* Bytes of out in a forward call, of the gradient of data in a backward
  * call. */
 static int64_t data_bytes(const tn_frame *call, const extent *e) {
-  if (is_sum(call) || is_wanted(call, NN_BATCH_NORM_IN_DATA)) return 0;
+  if (is_sum(call) || cudnn_is_wanted(call, NN_BATCH_NORM_IN_DATA)) return 0;
   return e->outer * e->channels * e->inner * (int64_t)sizeof(float);
 }
 
@@ -247,8 +241,8 @@ static void *room_of(const run *r, int which) {
 /* Address of an array of the call, or of room in the workspace if it was not
  * requested. */
 static void *find_output(const run *r, uint32_t out, int otherwise) {
-  return is_wanted(r->call, out) ? r->call->out[out].data
-                                 : room_of(r, otherwise);
+  return cudnn_is_wanted(r->call, out) ? r->call->out[out].data
+                                       : room_of(r, otherwise);
 }
 
 static int32_t enqueue_sum(const run *r, const tn_device_sum *what) {
@@ -375,7 +369,8 @@ static int32_t run_known(const run *r, const void *gamma) {
       {CUDNN_ID_SCALE, gamma},
       {CUDNN_ID_BIAS, beta}};
   code = cudnn_run(call, r->state->main, second, 6);
-  if (code != TN_OK || !is_wanted(call, NN_BATCH_NORM_OUT_MEAN)) return code;
+  if (code != TN_OK || !cudnn_is_wanted(call, NN_BATCH_NORM_OUT_MEAN))
+    return code;
   return copy_channels(r, call->out[NN_BATCH_NORM_OUT_MEAN].data, known, 0);
 }
 
@@ -399,7 +394,7 @@ static int32_t sum_beta(const run *r) {
   const tn_sum_axis axes[] = {{e->channels, 1, e->inner},
                               {e->outer, 0, e->channels * e->inner},
                               {e->inner, 0, 1}};
-  if (!is_wanted(r->call, NN_BATCH_NORM_IN_BETA)) return TN_OK;
+  if (!cudnn_is_wanted(r->call, NN_BATCH_NORM_IN_BETA)) return TN_OK;
   return enqueue_sum(
       r, &(tn_device_sum){
              .struct_size = sizeof(tn_device_sum),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_call.c: see conv_call.h. The names of nn.convolution are used for the
+ * conv_call.c: see conv_call.h. It uses the names of nn.convolution for the
  * arrays and options of all operators.
  */
 #include "conv_call.h"
@@ -39,24 +39,19 @@ SAME_OPTIONS(deconvolution);
 
 /* ----------------------------------------------------------------- a call */
 
-static int is_backward(const tn_frame *call) {
-  return (call->flags & TN_CALL_BACKWARD) != 0;
-}
-
 static tn_req get_request(const tn_frame *call, uint32_t i) {
   return i < call->n_out ? call->req[i] : TN_REQ_NULL;
 }
 
 cudnn_conv_arrays cudnn_conv_find_arrays(const cudnn_conv_call *c) {
   const tn_frame *call = c->call;
-  if (!is_backward(call))
+  if (!cudnn_is_backward(call))
     return (cudnn_conv_arrays){
         &call->in[NN_CONVOLUTION_IN_DATA], &call->in[NN_CONVOLUTION_IN_WEIGHT],
         &call->out[NN_CONVOLUTION_OUT_OUT],
         c->has_bias ? &call->in[NN_CONVOLUTION_IN_BIAS] : NULL};
-  const int to_data = get_request(call, NN_CONVOLUTION_IN_DATA) != TN_REQ_NULL;
-  const int to_weight =
-      get_request(call, NN_CONVOLUTION_IN_WEIGHT) != TN_REQ_NULL;
+  const int to_data = cudnn_is_wanted(call, NN_CONVOLUTION_IN_DATA);
+  const int to_weight = cudnn_is_wanted(call, NN_CONVOLUTION_IN_WEIGHT);
   return (cudnn_conv_arrays){
       to_data ? &call->out[NN_CONVOLUTION_IN_DATA]
               : &call->in[NN_CONVOLUTION_BACKWARD_IN_DATA],
@@ -75,8 +70,8 @@ int cudnn_conv_is_empty(const cudnn_conv_call *c) {
 int cudnn_conv_needs_sums(const cudnn_conv_call *c) {
   if (cudnn_conv_is_empty(c)) return 1;
   if (!c->has_bias) return 0;
-  if (is_backward(c->call))
-    return get_request(c->call, NN_CONVOLUTION_IN_BIAS) != TN_REQ_NULL;
+  if (cudnn_is_backward(c->call))
+    return cudnn_is_wanted(c->call, NN_CONVOLUTION_IN_BIAS);
   return c->swaps || c->call->req[0] == TN_REQ_ADD;
 }
 
@@ -142,7 +137,7 @@ static int32_t plan_gradient(const cudnn_conv_call *c, int what, uint32_t place,
 
 static int32_t plan_all(const cudnn_conv_call *c, cudnn_conv_plans *plans) {
   if (cudnn_conv_is_empty(c)) return TN_OK;
-  if (!is_backward(c->call))
+  if (!cudnn_is_backward(c->call))
     return plan_forward(c, &plans->plans[CUDNN_CONV_FIRST]);
   const int32_t code =
       plan_gradient(c, c->swaps ? CUDNN_FORWARD : CUDNN_DATA,

@@ -5,7 +5,7 @@
  * A call of nn.deconvolution is the gradient of a convolution that has `out` as
  * its data and `data` as its out. So its plans are those of that convolution:
  * its forward pass is a gradient of data, and its gradient of data a forward
- * pass. Its gradient of weight is one of weight there too.
+ * pass. Its gradient of weight is a gradient of weight there.
  */
 #ifndef CUDNN_CONV_CALL_H_
 #define CUDNN_CONV_CALL_H_

@@ -26,6 +26,17 @@
 #include "dnn.h"
 #include "tenon/plugin/device_scope.h"
 
+/* ------------------------------------------------------------------ a call */
+
+static inline int cudnn_is_backward(const tn_frame *call) {
+  return (call->flags & TN_CALL_BACKWARD) != 0;
+}
+
+/* Whether output `out` was requested. */
+static inline int cudnn_is_wanted(const tn_frame *call, uint32_t out) {
+  return out < call->n_out && call->req[out] != TN_REQ_NULL;
+}
+
 /* ----------------------------------------------------------------- graph.c */
 
 enum { CUDNN_MOST_RANK = 3, CUDNN_MOST_DIMS = CUDNN_MOST_RANK + 2 };

@@ -19,18 +19,14 @@ struct cudnn_pooling_state {
   cudnn_plan *plan; /* NULL: no elements */
 };
 
-static int is_backward(const tn_frame *call) {
-  return (call->flags & TN_CALL_BACKWARD) != 0;
-}
-
 static const tn_tensor *data_of(const tn_frame *call) {
-  return is_backward(call) ? &call->out[NN_POOLING_IN_DATA]
-                           : &call->in[NN_POOLING_IN_DATA];
+  return cudnn_is_backward(call) ? &call->out[NN_POOLING_IN_DATA]
+                                 : &call->in[NN_POOLING_IN_DATA];
 }
 
 static const tn_tensor *out_of(const tn_frame *call) {
-  return is_backward(call) ? &call->in[NN_POOLING_BACKWARD_GRAD_OUT]
-                           : &call->out[NN_POOLING_OUT_OUT];
+  return cudnn_is_backward(call) ? &call->in[NN_POOLING_BACKWARD_GRAD_OUT]
+                                 : &call->out[NN_POOLING_OUT_OUT];
 }
 
 /* ---------------------------------------------------------------- geometry */
@@ -71,7 +67,8 @@ static uint32_t flags_of(const nn_pooling_params *p) {
 
 static void describe_task(const tn_frame *call, cudnn_task *out) {
   const int32_t rank = data_of(call)->ndim - 2, more = rank == 1;
-  cudnn_task_begin(call, is_backward(call) ? CUDNN_POOL_DATA : CUDNN_POOL, out);
+  cudnn_task_begin(call, cudnn_is_backward(call) ? CUDNN_POOL_DATA : CUDNN_POOL,
+                   out);
   out->flags = flags_of(nn_pooling_params_of(call));
   out->rank = rank + more;
   out->most_workspace = MOST_WORKSPACE;
@@ -114,7 +111,7 @@ int32_t cudnn_pooling_supports(const tn_frame *call) {
     if (p->dilate.v[d] != 1)
       return TN_FAIL(call, TN_UNSUPPORTED,
                      "this kernel takes windows without dilation");
-  if (p->pool_type == MAX && is_backward(call))
+  if (p->pool_type == MAX && cudnn_is_backward(call))
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "cuDNN does not say which of several largest elements gets "
                    "the gradient; the operator does: the first");

@@ -23,14 +23,6 @@ struct cudnn_rnn_state {
 
 /* ----------------------------------------------------------------- a call */
 
-static int is_backward(const tn_frame *call) {
-  return (call->flags & TN_CALL_BACKWARD) != 0;
-}
-
-static int is_wanted(const tn_frame *call, uint32_t out) {
-  return out < call->n_out && call->req[out] != TN_REQ_NULL;
-}
-
 /* The address of an input; NULL if it is absent. */
 static const void *find_input(const tn_frame *call, uint32_t i) {
   if (i >= call->n_in || call->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA))
@@ -40,7 +32,7 @@ static const void *find_input(const tn_frame *call, uint32_t i) {
 
 /* The address of an output; NULL if it is not requested. */
 static void *find_output(const tn_frame *call, uint32_t i) {
-  return is_wanted(call, i) ? call->out[i].data : NULL;
+  return cudnn_is_wanted(call, i) ? call->out[i].data : NULL;
 }
 
 static int is_lstm(const tn_frame *call) {
@@ -57,11 +49,12 @@ static unsigned find_kind(const nn_rnn_params *p) {
 /* Without options, which are unknown while kernels are chosen. */
 static cudnn_rnn_sizes describe_sizes(const tn_frame *call) {
   const nn_rnn_params *p = nn_rnn_params_of(call);
-  const tn_tensor *data = is_backward(call) ? &call->in[NN_RNN_BACKWARD_IN_DATA]
-                                            : &call->in[NN_RNN_IN_DATA];
+  const tn_tensor *data = cudnn_is_backward(call)
+                              ? &call->in[NN_RNN_BACKWARD_IN_DATA]
+                              : &call->in[NN_RNN_IN_DATA];
   return (cudnn_rnn_sizes){
       .kind = find_kind(p),
-      .mode = is_backward(call) ? DNN_RNN_TRAINING : DNN_RNN_INFERENCE,
+      .mode = cudnn_is_backward(call) ? DNN_RNN_TRAINING : DNN_RNN_INFERENCE,
       .dtype = data->dtype,
       .steps = data->shape[0],
       .batch = data->shape[1],
@@ -178,14 +171,15 @@ static rooms find_rooms(const tn_frame *call, const cudnn_rnn_state *state,
   r.work = take_room(&r, (int64_t)plan->work);
   r.reserve = take_room(&r, (int64_t)plan->reserve);
   if (plan->ranges) r.weights = take_room(&r, (int64_t)plan->weights);
-  if (!is_backward(call)) {
-    if (!is_wanted(call, NN_RNN_OUT_OUT)) r.y = take_room(&r, out);
+  if (!cudnn_is_backward(call)) {
+    if (!cudnn_is_wanted(call, NN_RNN_OUT_OUT)) r.y = take_room(&r, out);
     return r;
   }
-  if (plan->ranges && is_wanted(call, NN_RNN_IN_PARAMETERS))
+  if (plan->ranges && cudnn_is_wanted(call, NN_RNN_IN_PARAMETERS))
     r.to_weights = take_room(&r, (int64_t)plan->weights);
   r.y = take_room(&r, out);
-  if (!is_wanted(call, NN_RNN_IN_DATA)) r.dx = take_room(&r, bytes * s->inputs);
+  if (!cudnn_is_wanted(call, NN_RNN_IN_DATA))
+    r.dx = take_room(&r, bytes * s->inputs);
   if (!find_input(call, NN_RNN_BACKWARD_GRAD_OUT)) r.dy = take_room(&r, out);
   return r;
 }
@@ -238,7 +232,7 @@ static int64_t count_theirs(const cudnn_rnn_state *state) {
 
 /* Writes a state, or its gradient, as it is; zeros if it is absent. */
 static int32_t pass_on(const tn_frame *call, uint32_t to, uint32_t from) {
-  if (!is_wanted(call, to)) return TN_OK;
+  if (!cudnn_is_wanted(call, to)) return TN_OK;
   const int64_t n = tn_tensor_size(&call->out[to]);
   if (n == 0) return TN_OK;
   return copy_elements(call, call->out[to].data, find_input(call, from), n);
@@ -280,7 +274,7 @@ typedef struct pass {
 /* Opens a pass, and brings the weights to the order of cuDNN. */
 static int32_t open_pass(const tn_frame *call, pass *p) {
   const uint32_t skip =
-      is_backward(call) ? NN_RNN_BACKWARD_IN_DATA - NN_RNN_IN_DATA : 0;
+      cudnn_is_backward(call) ? NN_RNN_BACKWARD_IN_DATA - NN_RNN_IN_DATA : 0;
   *p = (pass){.call = call, .state = cudnn_rnn_cuda_state_of(call)};
   p->r = find_rooms(call, p->state, call->n_ws > 0 ? call->ws[0] : NULL);
   p->x = find_input(call, skip + NN_RNN_IN_DATA);
@@ -306,7 +300,7 @@ static int run_forward(void *arg, dnn_handle handle) {
 static int32_t clear_kept(const tn_frame *call) {
   const tn_tensor *kept = &call->out[NN_RNN_OUT_KEPT];
   const int64_t n = tn_tensor_size(kept);
-  if (!is_wanted(call, NN_RNN_OUT_KEPT) || n == 0) return TN_OK;
+  if (!cudnn_is_wanted(call, NN_RNN_OUT_KEPT) || n == 0) return TN_OK;
   return copy_elements(call, kept->data, NULL, n);
 }
 

@@ -55,7 +55,8 @@ static int32_t count_bytes(const tn_frame *call, const factors *f,
   return cusolver_count_bytes(call, &f->parts, tasks, sides > 0 ? 2 : 1, bytes);
 }
 
-/* Computes the factors; `b` is the operand of a later task, or NULL. */
+/* Computes the factors. `b` is the operand of a later task, or NULL; its list
+ * is written here too. */
 static int32_t factorise_matrices(const tn_frame *call, const factors *f,
                                   int64_t sides, void *b) {
   const tn_device_task lists = describe_solve(call, f, sides, b);

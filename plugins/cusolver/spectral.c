@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spectral.c: linalg.syevd and svd, by syevd and gesvd of cuSOLVER. gesvd needs
- * at least as many columns as rows; a taller matrix is transposed into the
- * workspace.
+ * spectral.c: linalg.syevd and svd, by syevd and gesvd of cuSOLVER. gesvd has
+ * no code for a row-major matrix with more rows than columns, so svd transposes
+ * such a matrix into the workspace.
  */
 #include "spectral.gen.h"
 
