@@ -17,7 +17,21 @@ static int32_t failure_code(int32_t code) {
   return code < 0 ? code : TN_PLUGIN;
 }
 
-/* Slices of a parallel loop may fail at the same time; the last text wins. */
+/* The slice that this thread runs for a call. */
+typedef struct slice_here {
+  const tn__slot *slot;
+  int64_t begin; /* of the slice of the outermost loop */
+} slice_here;
+
+static _Thread_local slice_here here __attribute__((tls_model("initial-exec")));
+
+/* Below 0: this thread is not in a loop of the call. */
+static int64_t find_slice(const tn__slot *slot) {
+  return here.slot == slot ? here.begin : -1;
+}
+
+/* Slices of a parallel loop may fail at the same time; the text of the lowest
+ * slice remains, as its code does. */
 static void lock_slot(tn__slot *slot) {
   while (atomic_exchange_explicit(&slot->busy, 1, memory_order_acquire) != 0) {
   }
@@ -32,7 +46,13 @@ static int32_t host_fail(const tn_frame *call, int32_t code, const char *file,
   tn__slot *slot = slot_of(call);
   va_list args;
   if (!slot) return failure_code(code);
+  const int64_t slice = find_slice(slot);
   lock_slot(slot);
+  if (slice >= 0 && slice > slot->text_of) {
+    unlock_slot(slot);
+    return failure_code(code);
+  }
+  slot->text_of = slice;
   slot->code = failure_code(code);
   va_start(args, format);
   (void)vsnprintf(slot->text, sizeof slot->text, format ? format : "", args);
@@ -118,6 +138,25 @@ static const void *host_extension(const tn_host *host, const char *id) {
 int32_t tn__host_fail_no_body(const tn_frame *call) {
   return host_fail(call, TN_INVALID, __FILE__, __LINE__,
                    "parallel_for: the body of the loop is NULL");
+}
+
+void tn__host_loop_open(tn__host_loop *loop, const tn_frame *call,
+                        tn_loop_body *body, void *arg) {
+  tn__slot *slot = slot_of(call);
+  *loop = (tn__host_loop){body, arg, slot, slot ? find_slice(slot) : -1};
+  if (!slot || loop->outer >= 0) return;
+  lock_slot(slot);
+  slot->text_of = INT64_MAX;
+  unlock_slot(slot);
+}
+
+int32_t tn__host_loop_slice(void *arg, int64_t begin, int64_t end) {
+  const tn__host_loop *loop = (const tn__host_loop *)arg;
+  const slice_here before = here;
+  here = (slice_here){loop->slot, loop->outer < 0 ? begin : loop->outer};
+  const int32_t code = loop->body(loop->arg, begin, end);
+  here = before;
+  return code;
 }
 
 static int32_t serial_for(const tn_frame *call, int64_t n, int64_t grain,

@@ -242,6 +242,19 @@ void tn__kernel_detach(tn__kernel *kernel);
 struct tn__registry_options;
 /* Result of parallel_for for a body that is NULL. */
 int32_t tn__host_fail_no_body(const tn_frame *call);
+
+/* A loop of a call. If several slices fail, host->fail keeps the text of the
+ * lowest one: tn__host_loop_slice, whose argument is the loop, runs a slice. */
+typedef struct tn__host_loop {
+  tn_loop_body *body;
+  void *arg;
+  const struct tn__slot *slot; /* of the call */
+  int64_t outer; /* begin of the slice that this loop is inside of, or -1 */
+} tn__host_loop;
+void tn__host_loop_open(tn__host_loop *loop, const tn_frame *call,
+                        tn_loop_body *body, void *arg);
+int32_t tn__host_loop_slice(void *arg, int64_t begin, int64_t end);
+
 void tn__host_init(tn_host *host, const struct tn__registry_options *options);
 
 /* ------------------------------------------------------------------ passes */

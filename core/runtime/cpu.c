@@ -99,5 +99,8 @@ int32_t tn__host_parallel_for(const tn_frame *call, int64_t n, int64_t grain,
                               tn_loop_body *body, void *arg) {
   const tn__plugin *plugin = call->host->host_data;
   if (!body) return tn__host_fail_no_body(call);
-  return tn__parallel_for(plugin->registry->env->engine, n, grain, body, arg);
+  tn__host_loop loop;
+  tn__host_loop_open(&loop, call, body, arg);
+  return tn__parallel_for(plugin->registry->env->engine, n, grain,
+                          tn__host_loop_slice, &loop);
 }

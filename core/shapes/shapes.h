@@ -20,6 +20,8 @@ typedef struct tn__slot {
   _Atomic uint32_t
       busy; /* fail may come from several slices of a parallel loop */
   tn_code code;
+  int64_t text_of; /* first index of the slice that failed with `text`; below 0:
+                      outside of a loop. Protected by `busy` */
   char text[1024]; /* "" until fail is called */
   int32_t (*set_shape)(struct tn__slot *slot, const tn_frame *frame,
                        const tn_sig *shape, uint32_t list, uint32_t index);

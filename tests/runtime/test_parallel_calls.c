@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "../by_hand.h"
@@ -16,6 +17,7 @@ enum { N = 48 << 10 /* two arrays have 384 KiB */, SLICES = 16 };
 static pthread_t caller;
 static _Atomic int came;
 static _Atomic int fails;
+static _Atomic int two_slices_fail, lower_failed;
 
 static void spin_ms(void) {
   struct timespec begin, now;
@@ -42,7 +44,26 @@ static int32_t double_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* The caller's second slice fails first, then one of the worker's, which is
+ * higher. */
+static int32_t fail_slice(void *arg, int64_t begin, int64_t end) {
+  const tn_frame *call = (const tn_frame *)arg;
+  if (pthread_equal(caller, pthread_self())) {
+    const int32_t code = double_slice(arg, begin, end);
+    if (begin == 0) return code;
+    const int32_t lower = TN_FAIL(call, TN_OUT_OF_RANGE, "the lower slice");
+    atomic_store(&lower_failed, 1);
+    return lower;
+  }
+  atomic_store(&came, 1);
+  while (atomic_load(&lower_failed) == 0) sched_yield();
+  return TN_FAIL(call, TN_INVALID, "the higher slice");
+}
+
 static int32_t run_double(const tn_frame *call) {
+  if (two_slices_fail)
+    return call->host->parallel_for(call, N, N / SLICES, fail_slice,
+                                    (void *)(uintptr_t)call);
   const int32_t code = call->host->parallel_for(
       call, N, N / SLICES, double_slice, (void *)(uintptr_t)call);
   if (code != TN_OK || fails == 0) return code;
@@ -184,5 +205,16 @@ Test(parallel_calls, the_call_and_an_existing_output_report_a_failure) {
   cr_assert_eq(call_twice(&y), TN_OK, "%s", tn_error_text());
   expect_doubled(y);
   cr_assert_eq(tn_wait_all(rt), TN_OUT_OF_RANGE);
+  tn_array_release(y);
+}
+
+Test(parallel_calls, the_text_is_that_of_the_lowest_slice, .timeout = 100) {
+  tn_array *y = first_call();
+  atomic_store(&came, 0);
+  atomic_store(&two_slices_fail, 1);
+  cr_assert_eq(call_twice(&y), TN_OUT_OF_RANGE);
+  cr_assert_not_null(strstr(tn_error_text(), "the lower slice"), "%s",
+                     tn_error_text());
+  atomic_store(&two_slices_fail, 0);
   tn_array_release(y);
 }
