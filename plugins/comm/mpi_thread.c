@@ -25,6 +25,7 @@ enum {
   LONGEST_NS = 500000, /* the longest pause */
   WATCH_NS = 5000000   /* between two looks at deadlines */
 };
+#define LAST_NS 10000000000 /* for sent messages at the end of the process */
 
 enum { STATE_NEW, STATE_STARTING, STATE_READY, STATE_FAILED, STATE_ENDED };
 
@@ -56,7 +57,7 @@ static struct {
   int32_t n_owners;
   int64_t n_pending; /* requests without that for notices */
   int32_t notice_request;
-  int failed; /* a request without memory: MPI cannot be ended */
+  int failed; /* a request may never end, and then MPI cannot be ended */
   mpi_notice notice;
 } own;
 
@@ -277,9 +278,18 @@ static void run_loop(void) {
   }
 }
 
+void mpi_note_abandoned(void) {
+  own.failed = 1;
+}
+
 /* Ends MPI, unless the program started it or requests are pending. */
 static void end_library(void) {
-  if (!own.owned || own.n_pending > 0 || own.failed) return;
+  const int64_t deadline = comm_now() + (own.failed ? 0 : LAST_NS);
+  while (own.n_pending > 0 && comm_now() < deadline) {
+    (void)test_requests();
+    (void)sched_yield();
+  }
+  if (!own.owned || own.n_pending > 0) return;
   own.calls->cancel(own.notice_request);
   (void)own.calls->finish();
 }

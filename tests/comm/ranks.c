@@ -79,6 +79,20 @@ tn_code call_one(member *me, const char *name, const char *text, tn_array *in,
   return rc;
 }
 
+const char *meet(member *me) {
+  tn_comm_reason why;
+  tn_comm_group out = {.struct_size = sizeof out};
+  const tn_comm_join how = {.struct_size = sizeof how,
+                            .rank = me->rank,
+                            .size = me->size,
+                            .name = "end",
+                            .backend = me->is_local ? "local" : "mpi",
+                            .session = "the end of a case"};
+  if (me->comm->join(me->comm->ctx, &how, &out, &why) != TN_OK)
+    FAIL("join: %s", why.text);
+  return NULL;
+}
+
 /* -------------------------------------------------------------------- ranks */
 
 /* Loads plugins and joins the group "world". */

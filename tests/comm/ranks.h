@@ -89,4 +89,7 @@ tn_code call_one(member *me, const char *op, const char *params, tn_array *in,
 tn_code call_many(member *me, const char *op, const char *params, size_t n,
                   tn_array *const *in, tn_array **out);
 
+/* Waits for all ranks in another group, before a member leaves. */
+const char *meet(member *me);
+
 #endif /* TENON_TESTS_COMM_RANKS_H_ */
