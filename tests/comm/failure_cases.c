@@ -187,8 +187,8 @@ static const char *tells_others_of_failed_inputs(member *me) {
 /* Rank 1 ends without a word while the others wait for it. */
 static const char *survives_a_killed_rank(member *me) {
   const double values[] = {1};
-  tn_array *in = make_vector(me, TN_F32, 1, values), *out = NULL;
   if (!getenv("COMM_TEST_KILL")) return NULL;
+  tn_array *in = make_vector(me, TN_F32, 1, values), *out = NULL;
   OK(call_one(me, "comm.all_reduce", "", in, &out));
   OK(tn_array_wait(out));
   if (me->rank == 1) (void)raise(SIGKILL);
