@@ -18,7 +18,7 @@
 #include <time.h>
 
 enum {
-  SPIN_NS = 20000,     /* tests without a pause */
+  SPIN_NS = 100000,    /* tests without a pause */
   YIELD_NS = 2000000,  /* tests, each after a yield */
   BUSY_NS = 3000,      /* a test that takes longer has copied */
   LONGEST_NS = 200000, /* the longest pause */
