@@ -52,9 +52,6 @@ int32_t mpi_post_command(mpi_command *command, int wait, tn_comm_reason *why);
 /* Passes a call to the thread. [any] */
 void mpi_post_task(comm_task *task);
 
-/* True on the thread of MPI. [any] */
-int mpi_is_thread(void);
-
 /* ------------------------------------------------- on the thread of MPI only
  */
 
