@@ -83,6 +83,7 @@ typedef struct mpi_message {
   int64_t at;     /* first element of the piece */
   int64_t count;  /* elements */
   char *buffer;   /* NULL: the memory of the arrays */
+  size_t bytes;   /* of the buffer */
 } mpi_message;
 
 /* A call that has begun. */
