@@ -100,7 +100,10 @@ const char *meet(member *me) {
 static const char *open_member(member *me, const test_case *c) {
   tn_comm_reason why;
   const void *table = NULL;
-  const tn_options options = {.struct_size = sizeof options, .workers = 2};
+  const char *engine = getenv("COMM_TEST_ENGINE"); /* TN_ENGINE_* */
+  const tn_options options = {.struct_size = sizeof options,
+                              .workers = 2,
+                              .engine = engine ? (uint32_t)atoi(engine) : 0};
   OK(tn_runtime_create(&options, &me->rt));
   OK(tn_plugin_load(me->rt, ELEMWISE_FILE));
   OK(tn_plugin_load(me->rt, COMM_FILE));
@@ -207,13 +210,21 @@ int main(int argc, char **argv) {
   const int breaks = strcmp(argv[1], "mpi-breaks") == 0;
   const int n = is_local && argc > 2 ? atoi(argv[2]) : 1;
   const char *only = argc > (is_local ? 3 : 2) ? argv[argc - 1] : NULL;
+  const char *engine = getenv("COMM_TEST_ENGINE");
+  const int is_naive = engine && atoi(engine) == TN_ENGINE_NAIVE;
   int number = 0, n_failed = 0;
   alarm(240); /* a hanging case ends the program */
   for (size_t l = 0; l < sizeof lists / sizeof *lists; ++l)
     for (const test_case *c = lists[l]; c->name; ++c) {
       if ((c->local_only || c->breaks != breaks) && !is_local) continue;
       if (only && !strstr(c->name, only)) continue;
-      n_failed += run_case(c, ++number, is_local, n);
+      if (is_naive && lists[l] == failure_cases)
+        printf(
+            "ok %d - %s # SKIP the naive engine reports failures in the "
+            "call\n",
+            ++number, c->name);
+      else
+        n_failed += run_case(c, ++number, is_local, n);
     }
   const char *rank = getenv("OMPI_COMM_WORLD_RANK");
   if (!rank) rank = getenv("PMI_RANK");
