@@ -604,6 +604,32 @@ def storage_types_are_compared_as_numbers():
           "the kernel")
 
 
+def parts_have_every_operator_once():
+    one = """\
+inputs: [{name: x, dtype: f32, doc: Any}]
+outputs: [{name: y, dtype: f32, shape: x, doc: The same}]
+forward: {y: x}
+gradient: none
+examples: [{name: e, x: [1, 2], y: [1, 2]}]
+"""
+    names = ["cube", "ball", "cone"]
+    folder = built("---\n".join([one] + [HEAD.replace("cube", name) + one
+                                         for name in names[1:]]))
+
+    def operators(status, said):
+        tap.equal(status, 0, said)
+        return set(re.findall(r"lab\.(\w+)@1", said))
+
+    def part(text):
+        return LAB.again(folder, folder / "lab.so", "--part", text)
+
+    tap.equal(operators(*LAB.tests(folder, LIBRARY)), set(names))
+    tap.equal(operators(*part("0/2")), {"cube", "cone"})
+    tap.equal(operators(*part("1/2")), {"ball"})
+    for wrong in "2/2", "1", "x/2", "1/x":
+        tap.equal(part(wrong)[0], 2, wrong)
+
+
 def texts_longer_than_c_promises_compile_without_a_warning():
     """C11 promises 4095 bytes of a literal."""
     compilers = [shlex.split(sys.argv[2])] + [
@@ -658,4 +684,5 @@ if __name__ == "__main__":
                  an_optional_input_before_one_that_is_given_may_be_absent,
                  an_example_may_be_a_call_of_training,
                  storage_types_are_compared_as_numbers,
+                 parts_have_every_operator_once,
                  texts_longer_than_c_promises_compile_without_a_warning])
