@@ -94,12 +94,14 @@ tn_record_reader_open(tn_runtime *rt, const char *path,
                       const tn_record_options *options, tn_record_reader **out);
 
 /* Reads the next record of the part. TN_INVALID for damage, unless it is
- * skipped; a later call continues after it. TN_IO. [host-thread] */
+ * skipped; a later call continues after it. TN_IO. Borrowed until the reader's
+ * next call. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_record_read(tn_record_reader *reader,
                                           tn_record *out);
 
 /* Reads the record of a key, anywhere in the file; the next record is then the
- * one after it. TN_NOT_FOUND; TN_INVALID without an index. [host-thread] */
+ * one after it. TN_NOT_FOUND; TN_INVALID without an index. Borrowed until the
+ * reader's next call. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_record_find(tn_record_reader *reader,
                                           uint64_t key, tn_record *out);
 
