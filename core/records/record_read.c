@@ -30,6 +30,7 @@ struct tn_record_reader {
   uint64_t at;     /* the next record: a byte, or the number of an entry */
   uint64_t n_read; /* records of the part so far */
   uint64_t n_damaged;
+  tn_record_damage damage; /* the last one; `reason` NULL: none */
   bytes buffer; /* n_buffered bytes of the file from buffered_at on */
   uint64_t buffered_at;
   size_t n_buffered;
@@ -80,13 +81,13 @@ typedef struct piece {
 } piece;
 
 /* A place that is damaged. */
-static tn_code fail_at(const tn_record_reader *r, uint64_t at,
-                       const char *what) {
+static tn_code fail_at(tn_record_reader *r, uint64_t at, const char *reason) {
+  r->damage = (tn_record_damage){r->n_read, at, reason};
   return tn__fail(TN_INVALID,
                   "%s: record %" PRIu64 " of the part, at byte %" PRIu64
                   ": %s; use TN_DAMAGE_SKIP to continue after it, or write the "
                   "file again",
-                  r->path, r->n_read, at, what);
+                  r->path, r->n_read, at, reason);
 }
 
 /* Reads and checks the head at a byte of the file. */
@@ -243,6 +244,15 @@ void tn__record_rewind(tn_record_reader *r) {
 
 uint64_t tn__record_count_damage(const tn_record_reader *r) {
   return r->n_damaged;
+}
+
+tn_code tn__record_damage_get(const tn_record_reader *r,
+                              tn_record_damage *out) {
+  if (r->damage.reason == NULL)
+    return tn__fail(TN_NOT_FOUND, "%s: no damaged place was met so far",
+                    r->path);
+  *out = r->damage;
+  return TN_OK;
 }
 
 tn_code tn__record_count(const tn_record_reader *r, uint64_t *out) {

@@ -4,6 +4,7 @@
  * files: pieces.h        heads of pieces
  *        record_index.c  reads, checks and writes the index of a file
  *        record_write.c  divides records into pieces and writes them
+ *        record_header.c headers with labels
  *        record_read.c   reads records, skips damage, divides a file into parts
  */
 #ifndef TENON_RECORDS_H_
@@ -48,6 +49,8 @@ tn_code tn__record_writer_create(const tn__env *env, const char *path,
                                  const char *index, tn_record_writer **out);
 tn_code tn__record_write(tn_record_writer *writer, uint64_t key,
                          const void *data, size_t bytes);
+tn_code tn__record_write_labelled(tn_record_writer *writer, uint64_t key,
+                                  const tn_record_header *header);
 tn_code tn__record_writer_finish(tn_record_writer *writer);
 void tn__record_writer_release(tn_record_writer *writer);
 
@@ -58,8 +61,11 @@ tn_code tn__record_read(tn_record_reader *reader, tn_record *out);
 tn_code tn__record_find(tn_record_reader *reader, uint64_t key, tn_record *out);
 void tn__record_rewind(tn_record_reader *reader);
 uint64_t tn__record_count_damage(const tn_record_reader *reader);
+tn_code tn__record_damage_get(const tn_record_reader *reader,
+                              tn_record_damage *out);
 tn_code tn__record_count(const tn_record_reader *reader, uint64_t *out);
 void tn__record_reader_release(tn_record_reader *reader);
+tn_code tn__record_header_read(const tn_record *record, tn_record_header *out);
 
 /* The runtime's side of both, for api_records.c. */
 const tn__env *tn__record_writer_env(const tn_record_writer *writer);

@@ -33,6 +33,16 @@ tn_code tn_record_write(tn_record_writer *writer, uint64_t key,
   return tn__record_write(writer, key, data, bytes);
 }
 
+tn_code tn_record_write_labelled(tn_record_writer *writer, uint64_t key,
+                                 const tn_record_header *header) {
+  TN__REQUIRE(writer);
+  TN__REQUIRE(header);
+  if (header->n_labels > 0) TN__REQUIRE(header->labels);
+  if (header->bytes > 0) TN__REQUIRE(header->data);
+  TN__TRY(tn__runtime_check(tn__record_writer_env(writer)));
+  return tn__record_write_labelled(writer, key, header);
+}
+
 tn_code tn_record_writer_finish(tn_record_writer *writer) {
   TN__REQUIRE(writer);
   TN__TRY(tn__runtime_check(tn__record_writer_env(writer)));
@@ -102,6 +112,22 @@ void tn_record_rewind(tn_record_reader *reader) {
 
 uint64_t tn_record_count_damage(const tn_record_reader *reader) {
   return reader ? tn__record_count_damage(reader) : 0;
+}
+
+tn_code tn_record_damage_get(const tn_record_reader *reader,
+                             tn_record_damage *out) {
+  TN__REQUIRE(out);
+  *out = (tn_record_damage){0};
+  TN__REQUIRE(reader);
+  return tn__record_damage_get(reader, out);
+}
+
+tn_code tn_record_header_read(const tn_record *record, tn_record_header *out) {
+  TN__REQUIRE(out);
+  *out = (tn_record_header){0};
+  TN__REQUIRE(record);
+  TN__REQUIRE(record->data);
+  return tn__record_header_read(record, out);
 }
 
 tn_code tn_record_count(const tn_record_reader *reader, uint64_t *out) {

@@ -393,3 +393,90 @@ Test(records, with_wrong_options_are_refused) {
   FAILS(tn_record_writer_create(rt, "/nowhere/file.rec", NULL, &writer), TN_IO,
         "/nowhere/file.rec");
 }
+
+/* ------------------------------------------------------------------- labels */
+
+/* The record that mxnet.recordio.pack makes of IRHeader(0, 1.5, 258, 3) and
+ * "abcde", and of IRHeader(0, [2, -1], 7, 0) and "x": struct "IfQQ". */
+static const char one_label[] =
+    "\0\0\0\0\0\0\xc0\x3f\2\1\0\0\0\0\0\0\3\0\0\0\0\0\0\0abcde";
+static const char two_labels[] =
+    "\2\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x40\0\0\x80\xbfx";
+
+static void expect_header(tn_record_reader *reader,
+                          const tn_record_header *want) {
+  tn_record record;
+  tn_record_header got;
+  OK(tn_record_read(reader, &record));
+  OK(tn_record_header_read(&record, &got));
+  cr_assert_eq(got.n_labels, want->n_labels);
+  cr_assert_eq(got.label, want->label);
+  cr_assert_eq(got.id, want->id);
+  cr_assert_eq(got.id2, want->id2);
+  for (uint32_t i = 0; i < want->n_labels; ++i)
+    cr_assert_eq(got.labels[i], want->labels[i]);
+  cr_assert_eq(got.bytes, want->bytes);
+  cr_assert_eq(memcmp(got.data, want->data, want->bytes), 0);
+}
+
+Test(records, with_labels_are_written_as_mxnet_packs_them) {
+  static const float labels[] = {2, -1};
+  static const tn_record_header headers[] = {
+      {.label = 1.5f, .id = 258, .id2 = 3, .data = "abcde", .bytes = 5},
+      {.n_labels = 2, .id = 7, .labels = labels, .data = "x", .bytes = 1}};
+  static const blob wanted[] = {{one_label, sizeof one_label - 1},
+                                {two_labels, sizeof two_labels - 1}};
+  tn_record_writer *writer = NULL;
+  OK(tn_record_writer_create(rt, rec, NULL, &writer));
+  for (int i = 0; i < 2; ++i)
+    OK(tn_record_write_labelled(writer, 0, &headers[i]));
+  OK(tn_record_writer_finish(writer));
+  tn_record_writer_release(writer);
+  tn_record_reader *reader = open_reader(NULL);
+  for (int i = 0; i < 2; ++i) expect_record(reader, &wanted[i]);
+  expect_end(reader);
+  tn_record_rewind(reader);
+  for (int i = 0; i < 2; ++i) expect_header(reader, &headers[i]);
+  tn_record_reader_release(reader);
+}
+
+Test(records, without_room_for_their_labels_are_refused) {
+  tn_record_header got;
+  for (uint64_t n = 0; n < sizeof two_labels - 2; ++n) {
+    char *data = malloc(n + 1); /* no byte after it may be read */
+    memcpy(data, two_labels, n);
+    const tn_record record = {.data = data, .bytes = n, .offset = 48};
+    FAILS(tn_record_header_read(&record, &got), TN_INVALID, "byte 48");
+    cr_assert_null(got.data);
+    free(data);
+  }
+  const float longest[] = {0};
+  const tn_record record = {.data = "\xff\xff\xff\xff", .bytes = 4};
+  FAILS(tn_record_header_read(&record, &got), TN_INVALID, "shorter");
+  tn_record_writer *writer = NULL;
+  OK(tn_record_writer_create(rt, rec, NULL, &writer));
+  for (int i = 0; i < 2; ++i) {
+    const tn_record_header header = {.n_labels = i ? UINT32_MAX : 0,
+                                     .labels = longest,
+                                     .data = longest,
+                                     .bytes = i ? 0 : (1u << 29) - 24};
+    FAILS(tn_record_write_labelled(writer, 0, &header), TN_OUT_OF_RANGE,
+          "536870911");
+  }
+  tn_record_writer_release(writer);
+}
+
+Test(records, that_are_damaged_have_a_place_and_a_reason) {
+  tn_record got;
+  tn_record_damage place;
+  damage(12, 0, 0);
+  tn_record_reader *reader = open_reader(NULL);
+  expect_record(reader, &three[0]);
+  FAILS(tn_record_damage_get(reader, &place), TN_NOT_FOUND, "no damaged place");
+  FAILS(tn_record_read(reader, &got), TN_INVALID, "byte 12");
+  OK(tn_record_damage_get(reader, &place));
+  cr_assert_eq(place.record, 1);
+  cr_assert_eq(place.offset, 12);
+  cr_assert_str_eq(place.reason, "no record begins here");
+  tn_record_reader_release(reader);
+}

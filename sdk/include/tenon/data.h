@@ -111,6 +111,18 @@ TN_API void tn_record_rewind(tn_record_reader *reader);
 /* How many damaged places the reader has met. [host-thread] */
 TN_API uint64_t tn_record_count_damage(const tn_record_reader *reader);
 
+/* A damaged place of a file. */
+typedef struct tn_record_damage {
+  uint64_t record;    /* number of undamaged records of the part before it */
+  uint64_t offset;    /* the byte of the file */
+  const char *reason; /* constant */
+} tn_record_damage;
+
+/* The last damaged place that the reader has met. TN_NOT_FOUND: it has met
+ * none. Borrowed until the reader is released. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_record_damage_get(const tn_record_reader *reader,
+                                                tn_record_damage *out);
+
 /* Number of records of the part, by the index. TN_INVALID without an index.
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_record_count(const tn_record_reader *reader,
@@ -118,6 +130,35 @@ TN_API TN_MUST_USE tn_code tn_record_count(const tn_record_reader *reader,
 
 /* Frees the reader; NULL is allowed. [host-thread] */
 TN_API void tn_record_reader_release(tn_record_reader *reader);
+
+/* ------------------------------------------------------- labels of records */
+
+/* A record of a labelled example, as MXNet's im2rec writes it (IRHeader): a
+ * header of TN_RECORD_HEADER_BYTES, labels, then the data, usually the file of
+ * an image. All numbers are little-endian. The header has n_labels (u32), label
+ * (f32), id and id2 (u64). A record does not say whether it has a header. */
+enum { TN_RECORD_HEADER_BYTES = 24 };
+
+typedef struct tn_record_header {
+  uint32_t n_labels;   /* 0: `label` is the only one; otherwise that many f32
+                          follow the header */
+  float label;         /* 0 if labels follow */
+  uint64_t id;         /* usually the key */
+  uint64_t id2;        /* usually 0 */
+  const float *labels; /* NULL if n_labels is 0 */
+  const void *data;    /* the bytes after the labels */
+  uint64_t bytes;      /* of the data */
+} tn_record_header;
+
+/* Adds a record that begins with this header, as tn_record_write. Together with
+ * the header it has fewer than 2^29 bytes. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_record_write_labelled(
+    tn_record_writer *writer, uint64_t key, const tn_record_header *header);
+
+/* Reads the header of a record. TN_INVALID if the record is shorter than its
+ * header and labels. Borrowed as long as the record is. [any] */
+TN_API TN_MUST_USE tn_code tn_record_header_read(const tn_record *record,
+                                                 tn_record_header *out);
 
 #ifdef __cplusplus
 }
