@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "tenon/draft/reduction.h"
 
 /* ------------------------------------------------------------------ structs */
 
@@ -205,13 +206,20 @@ static tn_code check_kernel(const tn_kernel *kernel, bool has_functions) {
   TN__TRY(tnm_check_nodes(NULL, kernel->nodes, kernel->n_nodes));
   TN__TRY(tnm_check_limit("when", kernel->when, kernel->n_nodes));
   for (uint32_t i = 0; i < kernel->n_resources; ++i)
-    if (kernel->resources[i] != TN_RESOURCE_RANDOM)
+    if (kernel->resources[i] != TN_RESOURCE_RANDOM &&
+        kernel->resources[i] != TN_RESOURCE_ORDER)
       return tn__fail(TN_PLUGIN, "resource %u is not known here",
                       kernel->resources[i]);
   if (kernel->device_type == TN_DEVICE_CPU && kernel->flags & TN_KERNEL_ASYNC)
     return tn__fail(TN_PLUGIN,
                     "it is for the cpu and has the flag `async`, which is for "
                     "devices with queues");
+  if (kernel->flags & TN_KERNEL_LATER &&
+      (kernel->device_type != TN_DEVICE_CPU ||
+       kernel->flags & (TN_KERNEL_ELEMENTWISE | TN_KERNEL_REDUCTION)))
+    return tn__fail(TN_PLUGIN,
+                    "it has the flag `later`, which is for kernels of the cpu "
+                    "that are neither `elementwise` nor `reduction`");
   if (has_functions && !kernel->compute)
     return tn__fail(TN_PLUGIN, "compute is NULL");
   return TN_OK;
