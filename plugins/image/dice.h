@@ -47,8 +47,8 @@ typedef struct image_box {
   int64_t top, left, height, width;
 } image_box;
 
-/* Draws a part whose area is a fraction in [area[0], area[1]] of the image, and
- * whose width is its height times a number in [ratio[0], ratio[1]], uniform by
+/* Draws a part: its area is a fraction in [area[0], area[1]] of the image, and
+ * its width is its height times a number in [ratio[0], ratio[1]], uniform by
  * its logarithm: torchvision's RandomResizedCrop. If 10 draws do not fit, it is
  * the largest part in the middle with a ratio in the range. Choices from
  * `choice` on. */

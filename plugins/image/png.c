@@ -150,8 +150,8 @@ void image_destroy_png(image_png *png) {
   free(png);
 }
 
-/* Runs a step of a decoder. False if libpng reported an error, whose reason the
- * scratch then has. */
+/* Runs a step of a decoder. False if libpng reported an error; then the scratch
+ * has the reason. */
 static bool run_step(image_png *own, void (*step)(image_png *own, void *arg),
                      void *arg) {
   current = own;
