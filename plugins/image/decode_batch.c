@@ -10,33 +10,17 @@
 #include "decode.gen.h"
 #include "dice.h"
 #include "resample.h"
+#include "view.h"
 
 /* ------------------------------------------------------------------ checks */
 
-static int32_t check_list(const tn_frame *call, const char *name,
-                          const tn_floats *list, int64_t channels) {
-  if (list->n == 0 || list->n == 1 || list->n == channels) return TN_OK;
-  return TN_FAIL(call, TN_INVALID,
-                 "`%s` has %lld numbers, but there are %lld channels; give one "
-                 "for each, or one for all",
-                 name, (long long)list->n, (long long)channels);
-}
-
-static int32_t check_range(const tn_frame *call, const char *name,
-                           const tn_floats *range) {
-  if (range->v[0] <= range->v[1]) return TN_OK;
-  return TN_FAIL(call, TN_INVALID,
-                 "`%s` is [%g, %g]; the first number must not be above the "
-                 "second",
-                 name, range->v[0], range->v[1]);
-}
-
 static int32_t check_params(const tn_frame *call) {
   const image_decode_batch_params *p = image_decode_batch_params_of(call);
-  int32_t code = check_list(call, "mean", &p->mean, p->channels);
-  if (code == TN_OK) code = check_list(call, "std", &p->std, p->channels);
-  if (code == TN_OK) code = check_range(call, "area", &p->area);
-  if (code == TN_OK) code = check_range(call, "ratio", &p->ratio);
+  int32_t code = image_check_list(call, "mean", p->mean.n, p->channels);
+  if (code == TN_OK)
+    code = image_check_list(call, "std", p->std.n, p->channels);
+  if (code == TN_OK) code = image_check_range(call, "area", &p->area);
+  if (code == TN_OK) code = image_check_range(call, "ratio", &p->ratio);
   if (code == TN_OK && p->dtype == TN_U8 && p->mean.n + p->std.n > 0)
     code = TN_FAIL(call, TN_INVALID,
                    "`mean` and `std` need dtype=f32; the result is u8");
@@ -159,10 +143,6 @@ static image_dice find_dice(const batch *b, int64_t i) {
   return image_call_dice(b->call, i);
 }
 
-static double list_value(const tn_floats *list, int64_t c, double otherwise) {
-  return list->n == 0 ? otherwise : list->v[list->n == 1 ? 0 : c];
-}
-
 /* Writes pixels as the layout and type of the result demand. */
 static void store_pixels(const batch *b, const uint8_t *from, int64_t i) {
   const image_decode_batch_params *p = b->p;
@@ -178,8 +158,8 @@ static void store_pixels(const batch *b, const uint8_t *from, int64_t i) {
       for (int64_t k = 0; k < n; ++k) to[k * step] = from[k * channels + c];
       continue;
     }
-    const double mean = list_value(&p->mean, c, 0);
-    const double std = list_value(&p->std, c, 1);
+    const double mean = image_list_value(&p->mean, c, 0);
+    const double std = image_list_value(&p->std, c, 1);
     float *to = (float *)b->call->out[0].data + at;
     for (int x = 0; x < 256; ++x)
       table[x] = (float)((x * p->scale - mean) / std);
