@@ -221,7 +221,8 @@ int32_t image_start_jpeg(const struct image_jpeg_library *library,
   }
   info->src = &jpeg->source;
   info->progress = &jpeg->progress;
-  info->output_height = 0; /* of the file before */
+  info->output_height = 0; /* both are still those of the file before */
+  info->output_scanline = 0;
   jpeg->source.next_input_byte = file->bytes;
   jpeg->source.bytes_in_buffer = (size_t)file->size;
   (void)library->read_header(info, TRUE);
