@@ -179,7 +179,7 @@ Test(image, random_parts_have_areas_in_the_range) {
   tn_array_release(in), tn_array_release(out);
 }
 
-/* Equal words for both runtimes, whatever divides the work. */
+/* Equal words for both runtimes, which divide the work differently. */
 Test(image, random_results_do_not_depend_on_workers) {
   static const char *const calls[][2] = {
       {"image.random_crop", "height=3 width=4"},
