@@ -94,36 +94,61 @@ TN_KERNEL_INLINE TN_KERNEL_AVX2 __m128i load_pixel(const uint8_t *p) {
   return _mm_cvtepu8_epi32(_mm_cvtsi32_si128(four));
 }
 
-/* Rows of 3 or 4 channels: a pixel is one vector of sums. Of 3 channels the
- * fourth number is another pixel's and is not stored, so the last pixels of a
- * row, where it may not be readable, are summed one by one. */
+/* Loads two neighbouring pixels of 3 or 4 bytes; `order` moves the second one
+ * to the upper half. */
+TN_KERNEL_INLINE TN_KERNEL_AVX2 __m256i load_pixels(const uint8_t *p,
+                                                    __m128i order) {
+  const __m128i both = _mm_loadl_epi64((const __m128i *)(const void *)p);
+  return _mm256_cvtepu8_epi32(_mm_shuffle_epi8(both, order));
+}
+
+/* Sums of a pixel of 3 or 4 channels, before they are rounded. Of 3 channels,
+ * the fourth sum has no meaning. Reads up to 2 bytes after the last pixel. */
+TN_KERNEL_INLINE TN_KERNEL_AVX2 __m128i sum_pixel_avx2(const int32_t *w,
+                                                       int64_t count,
+                                                       const uint8_t *p,
+                                                       int64_t channels,
+                                                       __m128i order) {
+  const __m256i twice = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
+  __m256i sums = _mm256_setzero_si256();
+  int64_t k = 0;
+  for (; k + 2 <= count; k += 2, p += 2 * channels) {
+    const __m128i pair =
+        _mm_loadl_epi64((const __m128i *)(const void *)(w + k));
+    const __m256i weights =
+        _mm256_permutevar8x32_epi32(_mm256_castsi128_si256(pair), twice);
+    sums = _mm256_add_epi32(sums,
+                            _mm256_mullo_epi32(load_pixels(p, order), weights));
+  }
+  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(sums),
+                              _mm256_extracti128_si256(sums, 1));
+  if (k < count)
+    sum = _mm_add_epi32(sum,
+                        _mm_mullo_epi32(load_pixel(p), _mm_set1_epi32(w[k])));
+  return sum;
+}
+
+/* Rows of 3 or 4 channels. The last pixels of a row are summed one by one,
+ * because the bytes after them may not be readable. */
 static TN_KERNEL_AVX2 void sum_row_avx2(const image_taps *t, int64_t n_in,
                                         const uint8_t *row, uint8_t *out,
                                         int64_t channels) {
+  const char c = (char)channels;
   const __m128i half = _mm_set1_epi32(HALF);
+  const __m128i order =
+      _mm_setr_epi8(0, 1, 2, 3, c, (char)(c + 1), (char)(c + 2), (char)(c + 3),
+                    -1, -1, -1, -1, -1, -1, -1, -1);
   for (int64_t i = 0; i < t->n; ++i) {
-    const int32_t *w = t->fixed + i * t->most;
-    const uint8_t *p = row + t->first[i] * channels;
-    const int64_t count = t->count[i];
-    __m128i even = half, odd = _mm_setzero_si128();
     uint8_t pixel[4];
-    int32_t four;
-    int64_t k = 0;
-    if (t->first[i] + count >= n_in) {
+    if (t->first[i] + t->count[i] >= n_in) {
       sum_pixel_u8(t, i, row, out, channels);
       continue;
     }
-    for (; k + 2 <= count; k += 2, p += 2 * channels) {
-      const __m128i a = load_pixel(p), b = load_pixel(p + channels);
-      even = _mm_add_epi32(even, _mm_mullo_epi32(a, _mm_set1_epi32(w[k])));
-      odd = _mm_add_epi32(odd, _mm_mullo_epi32(b, _mm_set1_epi32(w[k + 1])));
-    }
-    if (k < count)
-      odd = _mm_add_epi32(odd,
-                          _mm_mullo_epi32(load_pixel(p), _mm_set1_epi32(w[k])));
-    even = _mm_srai_epi32(_mm_add_epi32(even, odd), IMAGE_FIXED_BITS);
-    even = _mm_packus_epi16(_mm_packs_epi32(even, even), even);
-    four = _mm_cvtsi128_si32(even);
+    __m128i sum = sum_pixel_avx2(t->fixed + i * t->most, t->count[i],
+                                 row + t->first[i] * channels, channels, order);
+    sum = _mm_srai_epi32(_mm_add_epi32(sum, half), IMAGE_FIXED_BITS);
+    sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
+    const int32_t four = _mm_cvtsi128_si32(sum);
     memcpy(pixel, &four, sizeof four);
     memcpy(out + i * channels, pixel, 3);
     if (channels == 4) out[i * 4 + 3] = pixel[3];

@@ -234,6 +234,33 @@ Test(image, slices_of_a_large_image_fit_together) {
   tn_array_release(in), tn_array_release(out);
 }
 
+/* Every level of instructions has the same integers. */
+Test(image, levels_of_instructions_give_the_same_bytes) {
+  enum { H = 40, W = 37 };
+  static double v[H * W * 4];
+  for (int i = 0; i < H * W * 4; ++i) v[i] = i * 7919 % 256;
+  for (int64_t channels = 1; channels <= 4; ++channels) {
+    static const uint64_t masks[] = {UINT64_MAX, TN_CPU_AVX512, 0}; /* hidden */
+    const int64_t dims[] = {H, W, channels};
+    double *have[3];
+    for (int k = 0; k < 3; ++k) {
+      tn_runtime_release(rt);
+      OK(tn_runtime_create(&(tn_options){.struct_size = sizeof(tn_options),
+                                         .cpu_mask = masks[k]},
+                           &rt));
+      OK(tn_plugin_load(rt, PLUGIN_FILE));
+      tn_array *in = host_many(rt, TN_U8, 3, dims, v);
+      tn_array *out =
+          call_one("image.resize", "height=13 width=17 filter=bicubic", in);
+      have[k] = host_many_values(out);
+      tn_array_release(in), tn_array_release(out);
+    }
+    for (int64_t i = 0; i < 13 * 17 * channels; ++i)
+      cr_assert(have[0][i] == have[1][i] && have[0][i] == have[2][i]);
+    for (int k = 0; k < 3; ++k) free(have[k]);
+  }
+}
+
 /* ---------------------------------------------------------------- messages */
 
 static void expect_failure(const char *name, const char *text, tn_code code,
