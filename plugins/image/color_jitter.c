@@ -47,7 +47,7 @@ static void draw_changes(const jitter *j, int64_t i, float factors[CHANGES],
 
 /* ------------------------------------------------------------------- pixels */
 
-static float clip(float x, float most) {
+static float clip_number(float x, float most) {
   return x < 0 ? 0 : x > most ? most : x;
 }
 
@@ -57,8 +57,8 @@ typedef struct sample_form {
   bool is_byte;
 } sample_form;
 
-static float store(float x, const sample_form *form) {
-  const float bounded = clip(x, form->most);
+static float round_sample(float x, const sample_form *form) {
+  const float bounded = clip_number(x, form->most);
   return form->is_byte ? truncf(bounded) : bounded;
 }
 
@@ -85,8 +85,9 @@ static void to_hsv(const float rgb[3], float hsv[3]) {
 static void to_rgb(const float hsv[3], float rgb[3]) {
   const float whole = floorf(hsv[0] * 6), f = hsv[0] * 6 - whole;
   const float s = hsv[1], v = hsv[2];
-  const float p = clip(v * (1 - s), 1), q = clip(v * (1 - s * f), 1),
-              t = clip(v * (1 - s * (1 - f)), 1);
+  const float p = clip_number(v * (1 - s), 1),
+              q = clip_number(v * (1 - s * f), 1),
+              t = clip_number(v * (1 - s * (1 - f)), 1);
   const float all[6][3] = {{v, t, p}, {q, v, p}, {p, v, t},
                            {p, q, v}, {t, p, v}, {v, p, q}};
   const int sector = (int)whole;
@@ -108,33 +109,39 @@ static void turn_hue(float *p, float turns, const sample_form *form) {
 static void blend_pixel(float *p, int64_t channels, float f, float other,
                         const sample_form *form) {
   for (int64_t c = 0; c < channels; ++c)
-    p[c] = store(f * p[c] + (1 - f) * other, form);
+    p[c] = round_sample(f * p[c] + (1 - f) * other, form);
 }
 
 /* ------------------------------------------------------------------- images */
 
-static double find_mean_grey(const float *pixels, int64_t n, int64_t channels,
-                             const sample_form *form) {
+/* The pixels of an image as numbers. */
+typedef struct pixel_run {
+  float *pixels;
+  int64_t n, channels;
+  sample_form form;
+} pixel_run;
+
+static double find_mean_grey(const pixel_run *run) {
   double sum = 0;
-  for (int64_t k = 0; k < n; ++k)
-    sum += (double)find_grey(pixels + k * channels, channels, form);
-  return sum / (double)n;
+  for (int64_t k = 0; k < run->n; ++k)
+    sum += (double)find_grey(run->pixels + k * run->channels, run->channels,
+                             &run->form);
+  return sum / (double)run->n;
 }
 
-static void change_image(float *pixels, int64_t n, int64_t channels, int change,
-                         float factor, const sample_form *form) {
+static void change_image(const pixel_run *run, int change, float factor) {
+  const int64_t channels = run->channels;
   float other = 0;
   if (channels == 1 && (change == SATURATION || change == HUE)) return;
-  if (change == CONTRAST)
-    other = (float)find_mean_grey(pixels, n, channels, form);
-  for (int64_t k = 0; k < n; ++k) {
-    float *p = pixels + k * channels;
+  if (change == CONTRAST) other = (float)find_mean_grey(run);
+  for (int64_t k = 0; k < run->n; ++k) {
+    float *p = run->pixels + k * channels;
     if (change == HUE) {
-      turn_hue(p, factor, form);
+      turn_hue(p, factor, &run->form);
       continue;
     }
-    if (change == SATURATION) other = find_grey(p, channels, form);
-    blend_pixel(p, channels, factor, other, form);
+    if (change == SATURATION) other = find_grey(p, channels, &run->form);
+    blend_pixel(p, channels, factor, other, &run->form);
   }
 }
 
@@ -156,7 +163,6 @@ static void store_bytes(const image_view *to, int64_t i, const float *pixels) {
 static int32_t jitter_images(void *arg, int64_t begin, int64_t end) {
   const jitter *j = (const jitter *)arg;
   const bool is_byte = j->from.item == 1;
-  const sample_form form = {is_byte ? 255 : 1, is_byte};
   image_instance *self = (image_instance *)j->call->instance;
   image_scratch *s = image_borrow_scratch(self);
   float *room = s && is_byte
@@ -166,15 +172,16 @@ static int32_t jitter_images(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end && has_memory; ++i) {
     float factors[CHANGES];
     int order[CHANGES];
-    float *pixels =
-        is_byte ? room : (float *)(void *)j->to.data + i * j->to.size;
+    const pixel_run run = {
+        .pixels = is_byte ? room : (float *)(void *)image_row(&j->to, i, 0),
+        .n = j->from.height * j->from.width,
+        .channels = j->from.channels,
+        .form = {is_byte ? 255 : 1, is_byte}};
     draw_changes(j, i, factors, order);
-    load_pixels(&j->from, i, pixels);
+    load_pixels(&j->from, i, run.pixels);
     for (int k = 0; k < CHANGES; ++k)
-      if (is_used(j, order[k]))
-        change_image(pixels, j->from.height * j->from.width, j->from.channels,
-                     order[k], factors[order[k]], &form);
-    if (is_byte) store_bytes(&j->to, i, pixels);
+      if (is_used(j, order[k])) change_image(&run, order[k], factors[order[k]]);
+    if (is_byte) store_bytes(&j->to, i, run.pixels);
   }
   if (s) image_return_scratch(self, s);
   return has_memory

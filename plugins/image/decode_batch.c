@@ -89,8 +89,8 @@ static batch_view choose_view(const image_decode_batch_params *p,
   if (p->mode == IMAGE_DECODE_BATCH_MODE_CENTER)
     view_center(p, &v);
   else if (p->mode == IMAGE_DECODE_BATCH_MODE_RANDOM)
-    v.box = image_draw_box(dice, 1, head->height, head->width, p->area.v,
-                           p->ratio.v);
+    v.box = image_draw_box(dice, &(image_box_rule){p->area.v, p->ratio.v, 1},
+                           head->height, head->width);
   return v;
 }
 

@@ -22,14 +22,14 @@ static image_box cut_middle(int64_t height, int64_t width,
   return box;
 }
 
-image_box image_draw_box(const image_dice *dice, uint32_t choice,
-                         int64_t height, int64_t width, const double area[2],
-                         const double ratio[2]) {
+image_box image_draw_box(const image_dice *dice, const image_box_rule *rule,
+                         int64_t height, int64_t width) {
   const double all = (double)height * (double)width;
-  const double low = log(ratio[0]), high = log(ratio[1]);
+  const double low = log(rule->ratio[0]), high = log(rule->ratio[1]);
   for (uint32_t i = 0; i < TRIES; ++i) {
-    const tn_kernel_bits bits = image_roll(dice, choice + i);
-    const double part = all * image_between(bits.word[0], area[0], area[1]);
+    const tn_kernel_bits bits = image_roll(dice, rule->choice + i);
+    const double part =
+        all * image_between(bits.word[0], rule->area[0], rule->area[1]);
     const double aspect = exp(image_between(bits.word[1], low, high));
     const double w = nearbyint(sqrt(part * aspect));
     const double h = nearbyint(sqrt(part / aspect));
@@ -40,5 +40,5 @@ image_box image_draw_box(const image_dice *dice, uint32_t choice,
     box.left = image_below(bits.word[3], width - box.width + 1);
     return box;
   }
-  return cut_middle(height, width, ratio);
+  return cut_middle(height, width, rule->ratio);
 }

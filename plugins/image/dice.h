@@ -47,13 +47,18 @@ typedef struct image_box {
   int64_t top, left, height, width;
 } image_box;
 
-/* Draws a part: its area is a fraction in [area[0], area[1]] of the image, and
- * its width is its height times a number in [ratio[0], ratio[1]], uniform by
- * its logarithm: torchvision's RandomResizedCrop. If 10 draws do not fit, it is
- * the largest part in the middle with a ratio in the range. Choices from
- * `choice` on. */
-image_box image_draw_box(const image_dice *dice, uint32_t choice,
-                         int64_t height, int64_t width, const double area[2],
-                         const double ratio[2]);
+/* How a part is drawn: the range of its area, as a fraction of the image, the
+ * range of its width for a height of 1, and its first choice; 10 of them may be
+ * used. */
+typedef struct image_box_rule {
+  const double *area, *ratio;
+  uint32_t choice;
+} image_box_rule;
+
+/* Draws a part of an image. The ratio is uniform by its logarithm, as in
+ * torchvision's RandomResizedCrop. If 10 draws do not fit, it is the largest
+ * part in the middle with a ratio in the range. */
+image_box image_draw_box(const image_dice *dice, const image_box_rule *rule,
+                         int64_t height, int64_t width);
 
 #endif /* IMAGE_DICE_H_ */

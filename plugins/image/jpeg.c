@@ -31,7 +31,7 @@ struct image_jpeg_library {
   boolean (*start)(j_decompress_ptr);
   JDIMENSION (*read_lines)(j_decompress_ptr, JSAMPARRAY, JDIMENSION);
   boolean (*finish)(j_decompress_ptr);
-  void (*abort)(j_decompress_ptr);
+  void (*reset)(j_decompress_ptr);
   boolean (*resync)(j_decompress_ptr, int);
   JDIMENSION (*skip_lines)(j_decompress_ptr, JDIMENSION);
   void (*crop_lines)(j_decompress_ptr, JDIMENSION *, JDIMENSION *);
@@ -67,7 +67,7 @@ struct image_jpeg_library *image_open_jpeg(char why[IMAGE_WHY]) {
              {"jpeg_start_decompress", &l->start},
              {"jpeg_read_scanlines", &l->read_lines},
              {"jpeg_finish_decompress", &l->finish},
-             {"jpeg_abort_decompress", &l->abort},
+             {"jpeg_abort_decompress", &l->reset},
              {"jpeg_resync_to_restart", &l->resync},
              {"jpeg_skip_scanlines", &l->skip_lines},
              {"jpeg_crop_scanline", &l->crop_lines}};
@@ -216,7 +216,7 @@ int32_t image_start_jpeg(const struct image_jpeg_library *library,
   if (!jpeg) return TN_OUT_OF_MEMORY;
   struct jpeg_decompress_struct *info = &jpeg->info;
   if (setjmp(jpeg->escape)) {
-    library->abort(info);
+    library->reset(info);
     return TN_INVALID;
   }
   info->src = &jpeg->source;
@@ -232,7 +232,7 @@ int32_t image_start_jpeg(const struct image_jpeg_library *library,
                        .channels = info->num_components == 1 ? 1 : 3};
   int32_t code = check_components(scratch, info->num_components);
   if (code == TN_OK) code = image_check_size(scratch, file, head);
-  if (code != TN_OK) library->abort(info);
+  if (code != TN_OK) library->reset(info);
   return code;
 }
 
@@ -318,13 +318,13 @@ int32_t image_read_jpeg(image_scratch *scratch, const image_part *part,
   image_jpeg *jpeg = scratch->jpeg;
   struct jpeg_decompress_struct *info = &jpeg->info;
   if (setjmp(jpeg->escape)) {
-    jpeg->library->abort(info);
+    jpeg->library->reset(info);
     return TN_INVALID;
   }
   row_form form = {.kind = choose_form(info, part)};
   (void)jpeg->library->start(info);
   if (!image_reserve(&jpeg->row, (int64_t)info->output_width + 64, 4)) {
-    jpeg->library->abort(info);
+    jpeg->library->reset(info);
     return image_fail(scratch, TN_OUT_OF_MEMORY, "there is no memory");
   }
   form.bytes = info->output_components;
@@ -332,7 +332,7 @@ int32_t image_read_jpeg(image_scratch *scratch, const image_part *part,
   (void)skip_rows(jpeg, part);
   read_rows(jpeg, part, &form, to, stride);
   if (info->output_scanline < info->output_height)
-    jpeg->library->abort(info);
+    jpeg->library->reset(info);
   else
     (void)jpeg->library->finish(info);
   return TN_OK;
@@ -341,7 +341,7 @@ int32_t image_read_jpeg(image_scratch *scratch, const image_part *part,
 void image_stop_jpeg(image_scratch *scratch) {
   image_jpeg *jpeg = scratch->jpeg;
   if (setjmp(jpeg->escape)) return;
-  jpeg->library->abort(&jpeg->info);
+  jpeg->library->reset(&jpeg->info);
 }
 
 #else /* the headers of libjpeg-turbo were absent */

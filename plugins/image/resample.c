@@ -57,16 +57,22 @@ static void sum_row_u8(const image_taps *t, const uint8_t *row, uint8_t *out,
   }
 }
 
+/* Rows that are combined along y. */
+typedef struct row_block {
+  const void *at; /* the first one */
+  int64_t stride; /* elements from one to the next */
+  int64_t n;      /* elements of a row */
+} row_block;
+
 TN_KERNEL_INLINE void sum_column_u8(const image_taps *t, int64_t i,
-                                    const uint8_t *rows, int64_t stride,
-                                    uint8_t *out, int64_t n) {
+                                    const row_block *rows, uint8_t *out) {
   const int32_t *w = t->fixed + i * t->most;
-  for (int64_t begin = 0; begin < n; begin += PART) {
+  for (int64_t begin = 0; begin < rows->n; begin += PART) {
     int32_t sum[PART];
-    const int64_t part = n - begin < PART ? n - begin : PART;
+    const int64_t part = rows->n - begin < PART ? rows->n - begin : PART;
     for (int64_t x = 0; x < part; ++x) sum[x] = HALF;
     for (int64_t k = 0; k < t->count[i]; ++k) {
-      const uint8_t *row = rows + k * stride + begin;
+      const uint8_t *row = (const uint8_t *)rows->at + k * rows->stride + begin;
       const int32_t weight = w[k];
       for (int64_t x = 0; x < part; ++x) sum[x] += weight * row[x];
     }
@@ -74,17 +80,17 @@ TN_KERNEL_INLINE void sum_column_u8(const image_taps *t, int64_t i,
   }
 }
 
-static void sum_column_base(const image_taps *t, int64_t i, const uint8_t *rows,
-                            int64_t stride, uint8_t *out, int64_t n) {
-  sum_column_u8(t, i, rows, stride, out, n);
+static void sum_column_base(const image_taps *t, int64_t i,
+                            const row_block *rows, uint8_t *out) {
+  sum_column_u8(t, i, rows, out);
 }
 
 #if defined(__GNUC__) && defined(__x86_64__)
 
 static TN_KERNEL_AVX2 void sum_column_avx2(const image_taps *t, int64_t i,
-                                           const uint8_t *rows, int64_t stride,
-                                           uint8_t *out, int64_t n) {
-  sum_column_u8(t, i, rows, stride, out, n);
+                                           const row_block *rows,
+                                           uint8_t *out) {
+  sum_column_u8(t, i, rows, out);
 }
 
 /* Loads 4 bytes as 4 numbers. */
@@ -170,6 +176,18 @@ static void resample_row_u8(const image_resampling *r, int64_t n_in,
   sum_row_u8(&r->across, row, out, r->channels);
 }
 
+/* Computes one row along y. */
+static void combine_rows_u8(const image_resampling *r, int64_t i,
+                            const row_block *rows, uint8_t *out) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  if (r->level > 0) {
+    sum_column_avx2(&r->down, i, rows, out);
+    return;
+  }
+#endif
+  sum_column_base(&r->down, i, rows, out);
+}
+
 /* The largest column that a row is read at, and 1. */
 static int64_t count_columns(const image_taps *across) {
   int64_t most = 0;
@@ -196,19 +214,13 @@ bool image_resample_u8(const image_resampling *r, int64_t begin, int64_t end,
     stride = n;
   }
   for (int64_t i = begin; i < end; ++i) {
-    const uint8_t *from = rows + (r->down.first[i] - first) * stride;
+    const row_block block = {rows + (r->down.first[i] - first) * stride, stride,
+                             n};
     uint8_t *to = (uint8_t *)r->to + i * r->to_stride;
-    if (r->down.is_identity) {
-      memcpy(to, from, (size_t)n);
-      continue;
-    }
-#if defined(__GNUC__) && defined(__x86_64__)
-    if (r->level > 0) {
-      sum_column_avx2(&r->down, i, from, stride, to, n);
-      continue;
-    }
-#endif
-    sum_column_base(&r->down, i, from, stride, to, n);
+    if (r->down.is_identity)
+      memcpy(to, block.at, (size_t)n);
+    else
+      combine_rows_u8(r, i, &block, to);
   }
   return true;
 }
@@ -229,14 +241,14 @@ TN_KERNEL_INLINE void sum_pixels_f32(const image_taps *t, const float *row,
   }
 }
 
-static void sum_column_f32(const image_taps *t, int64_t i, const float *rows,
-                           int64_t stride, float *out, int64_t n) {
+static void sum_column_f32(const image_taps *t, int64_t i,
+                           const row_block *rows, float *out) {
   const float *w = t->weight + i * t->most;
-  for (int64_t x = 0; x < n; ++x) out[x] = 0;
+  for (int64_t x = 0; x < rows->n; ++x) out[x] = 0;
   for (int64_t k = 0; k < t->count[i]; ++k) {
-    const float *row = rows + k * stride;
+    const float *row = (const float *)rows->at + k * rows->stride;
     const float weight = w[k];
-    for (int64_t x = 0; x < n; ++x) out[x] += weight * row[x];
+    for (int64_t x = 0; x < rows->n; ++x) out[x] += weight * row[x];
   }
 }
 
@@ -259,8 +271,9 @@ bool image_resample_f32(const image_resampling *r, int64_t begin, int64_t end,
     else
       sum_pixels_f32(&r->across, row, out, r->channels);
   }
-  for (int64_t i = begin; i < end; ++i)
-    sum_column_f32(&r->down, i, between + (r->down.first[i] - first) * n, n,
-                   (float *)r->to + i * r->to_stride, n);
+  for (int64_t i = begin; i < end; ++i) {
+    const row_block block = {between + (r->down.first[i] - first) * n, n, n};
+    sum_column_f32(&r->down, i, &block, (float *)r->to + i * r->to_stride);
+  }
   return true;
 }

@@ -31,12 +31,11 @@ static int32_t fail_memory(const tn_frame *call) {
   return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for rows and weights");
 }
 
-/* Resamples rows [begin, end) of image i from a place in it. */
-static bool resample_rows(const resizing *r, image_resampling *one,
-                          int64_t first, int64_t i, const int64_t rows[2],
-                          image_scratch *s) {
+/* Resamples rows [begin, end) of image i. `one` has the weights and the first
+ * pixel of the part. */
+static bool resample_rows(const resizing *r, image_resampling *one, int64_t i,
+                          const int64_t rows[2], image_scratch *s) {
   one->channels = r->from.channels;
-  one->from = r->from.data + (i * r->from.size + first) * r->from.item;
   one->from_stride = r->from.width * r->from.channels;
   one->to = r->to.data + i * r->to.size * r->to.item;
   one->to_stride = r->to.width * r->to.channels;
@@ -52,12 +51,13 @@ static int32_t resize_parts(void *arg, int64_t begin, int64_t end) {
   if (!s) return fail_memory(r->call);
   int32_t code = TN_OK;
   for (int64_t k = begin; k < end && code == TN_OK; ++k) {
-    image_resampling one = {.across = r->across, .down = r->down};
-    const int64_t first = k % r->parts * ROWS;
+    const int64_t i = k / r->parts, first = k % r->parts * ROWS;
+    image_resampling one = {.across = r->across,
+                            .down = r->down,
+                            .from = image_row(&r->from, i, 0)};
     const int64_t rows[] = {
         first, first + ROWS < r->to.height ? first + ROWS : r->to.height};
-    if (!resample_rows(r, &one, 0, k / r->parts, rows, s))
-      code = fail_memory(r->call);
+    if (!resample_rows(r, &one, i, rows, s)) code = fail_memory(r->call);
   }
   image_return_scratch(find_instance(r->call), s);
   return code;
@@ -183,19 +183,19 @@ static int32_t resize_boxes(void *arg, int64_t begin, int64_t end) {
   bool is_done = true;
   for (int64_t i = begin; i < end && is_done; ++i) {
     const image_dice dice = image_call_dice(r->call, i);
-    const image_box box = image_draw_box(&dice, 0, r->from.height,
-                                         r->from.width, p->area.v, p->ratio.v);
+    const image_box box =
+        image_draw_box(&dice, &(image_box_rule){p->area.v, p->ratio.v, 0},
+                       r->from.height, r->from.width);
     const image_axis across =
         image_whole_axis(box.width, r->to.width, p->filter, smooth);
     const image_axis down =
         image_whole_axis(box.height, r->to.height, p->filter, smooth);
-    const int64_t first =
-        (box.top * r->from.width + box.left) * r->from.channels;
     const int64_t rows[] = {0, r->to.height};
-    image_resampling one = {.channels = 0};
+    image_resampling one = {.from = image_row(&r->from, i, box.top) +
+                                    box.left * r->from.channels * r->from.item};
     is_done = image_make_taps(&across, is_fixed, &s->taps[0], &one.across) &&
               image_make_taps(&down, is_fixed, &s->taps[1], &one.down) &&
-              resample_rows(r, &one, first, i, rows, s);
+              resample_rows(r, &one, i, rows, s);
   }
   image_return_scratch(find_instance(r->call), s);
   return is_done ? TN_OK : fail_memory(r->call);
