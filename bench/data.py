@@ -67,7 +67,7 @@ def rows(height, width, n):
 
 
 def main():
-    if not exists("images", RAW, "libjpeg62-turbo-dev"):
+    if not exists("images", RAW, "libjpeg-dev"):
         return
     every = [row for size in SIZES for row in rows(*size)]
     table("Images a second of one thread", [

@@ -349,7 +349,7 @@ void image_stop_jpeg(image_scratch *scratch) {
 struct image_jpeg_library *image_open_jpeg(char why[IMAGE_WHY]) {
   (void)snprintf(why, IMAGE_WHY,
                  "this plugin was built without jpeglib.h; install "
-                 "libjpeg62-turbo-dev and build it again");
+                 "libjpeg-dev and build it again");
   return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "tenon/graph.h"
 
 typedef struct image_case {
   const char *op;
@@ -206,6 +207,95 @@ Test(image, random_results_do_not_depend_on_workers) {
     for (int64_t i = 0; i < n; ++i) cr_assert_eq(have[0][i], have[1][i]);
     free(have[0]), free(have[1]);
   }
+}
+
+/* --------------------------------------------------- gradients of gradients */
+
+/* The variables of a graph for `check_second`: the input, the gradient of the
+ * result, and that of the gradient. */
+enum { INPUT, HEAD, SECOND, VARIABLES };
+
+/* Builds the gradient of the gradient by HEAD. */
+static void build_second(tn_graph *g, const char *op, const char *params,
+                         const host_shape *shapes) {
+  static const char *const names[] = {"x", "w", "v"};
+  tn_entry v[VARIABLES], y, slope, second;
+  for (int i = 0; i < VARIABLES; ++i) {
+    tn_sig sig = {.dtype = TN_F32, .ndim = shapes[i].ndim};
+    memcpy(sig.shape, shapes[i].dims, sizeof shapes[i].dims);
+    OK(tn_graph_variable(g, names[i], &sig, &v[i]));
+  }
+  OK(tn_graph_call(g,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .op = op,
+                                    .params = params,
+                                    .n_in = 1,
+                                    .in = &v[INPUT]},
+                   &y));
+  const tn_gradient_query first = {.heads = &y,
+                                   .weights = &v[HEAD],
+                                   .n_heads = 1,
+                                   .of = &v[INPUT],
+                                   .n_of = 1};
+  const tn_gradient_query next = {.heads = &slope,
+                                  .weights = &v[SECOND],
+                                  .n_heads = 1,
+                                  .of = &v[HEAD],
+                                  .n_of = 1};
+  OK(tn_graph_gradient(g, &first, &slope));
+  OK(tn_graph_gradient(g, &next, &second));
+  const tn_entry heads[] = {second, slope, y};
+  OK(tn_graph_heads_set(g, heads, 3));
+}
+
+/* The operators are linear, so the gradient of the gradient is the operator
+ * itself. */
+static void check_second(const char *op, const char *params, host_shape from,
+                         host_shape to) {
+  const host_shape shapes[] = {from, to, from};
+  static const char *const names[] = {"x", "w", "v"};
+  tn_argument arguments[VARIABLES];
+  tn_graph *g = NULL;
+  tn_program *program = NULL;
+  tn_array *have = NULL;
+  OK(tn_graph_create(rt, &g));
+  build_second(g, op, params, shapes);
+  for (int i = 0; i < VARIABLES; ++i) {
+    double *v = host_draw(host_count(&shapes[i]), (uint64_t)i + 1);
+    arguments[i] = (tn_argument){
+        .name = names[i],
+        .array = host_many(rt, TN_F32, shapes[i].ndim, shapes[i].dims, v)};
+    free(v);
+  }
+  OK(tn_program_bind(g,
+                     &(tn_bind){.struct_size = sizeof(tn_bind),
+                                .arguments = arguments,
+                                .n_arguments = VARIABLES},
+                     &program));
+  OK(tn_program_forward(program, 0));
+  OK(tn_program_output(program, 0, &have));
+  tn_array *want = call_one(op, params, arguments[SECOND].array);
+  double *u = host_many_values(have), *v = host_many_values(want);
+  cr_assert_eq(tn_array_size(have), tn_array_size(want));
+  for (int64_t i = 0; i < tn_array_size(want); ++i)
+    cr_assert_float_eq(u[i], v[i], 1e-6, "%s: %g, not %g", op, u[i], v[i]);
+  free(u), free(v);
+  tn_array_release(want);
+  for (int i = 0; i < VARIABLES; ++i) tn_array_release(arguments[i].array);
+  tn_program_release(program);
+  tn_graph_release(g);
+}
+
+Test(image, gradients_have_gradients) {
+  const host_shape image = {3, {4, 5, 2}};
+  check_second("image.resize", "height=3 width=7", image,
+               (host_shape){3, {3, 7, 2}});
+  check_second("image.crop", "top=1 left=2 height=2 width=3", image,
+               (host_shape){3, {2, 3, 2}});
+  check_second("image.flip", "vertical=true", image, image);
+  check_second("image.normalize", "scale=2 std=[4,0.5] layout=hwc", image,
+               image);
+  check_second("image.to_chw", "", image, (host_shape){3, {2, 4, 5}});
 }
 
 /* ------------------------------------------------------------------- sizes */
