@@ -73,13 +73,13 @@ typedef struct turning {
   image_view pixels; /* the images (height, width, channels) */
   const float *grad; /* backward: of the planes */
   float *planes;
-  float scale;
+  double scale;
 } turning;
 
-static float find_scale(const tn_frame *call, tn_dtype dtype) {
+static double find_scale(const tn_frame *call, tn_dtype dtype) {
   const image_to_chw_params *p = image_to_chw_params_of(call);
-  if (p->has_scale) return (float)p->scale;
-  return dtype == TN_U8 ? 1.0f / 255 : 1;
+  if (p->has_scale) return p->scale;
+  return dtype == TN_U8 ? 1.0 / 255 : 1;
 }
 
 static int32_t turn_images(void *arg, int64_t begin, int64_t end) {
@@ -92,11 +92,12 @@ static int32_t turn_images(void *arg, int64_t begin, int64_t end) {
     if (t->pixels.item == 1) {
       const uint8_t *from = (const uint8_t *)t->pixels.data + first + c;
       for (int64_t i = 0; i < n; ++i)
-        to[i] = (float)from[i * channels] * t->scale;
+        to[i] = (float)(from[i * channels] * t->scale);
     } else {
       const float *from =
           (const float *)(const void *)t->pixels.data + first + c;
-      for (int64_t i = 0; i < n; ++i) to[i] = from[i * channels] * t->scale;
+      for (int64_t i = 0; i < n; ++i)
+        to[i] = (float)((double)from[i * channels] * t->scale);
     }
   }
   return TN_OK;
@@ -110,7 +111,7 @@ static int32_t turn_back(void *arg, int64_t begin, int64_t end) {
     float *to = (float *)(void *)t->pixels.data +
                 k / channels * t->pixels.size + k % channels;
     for (int64_t i = 0; i < n; ++i)
-      to[i * channels] = t->grad[k * n + i] * t->scale;
+      to[i * channels] = (float)((double)t->grad[k * n + i] * t->scale);
   }
   return TN_OK;
 }
