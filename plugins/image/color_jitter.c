@@ -59,7 +59,8 @@ typedef struct sample_form {
 
 static float round_sample(float x, const sample_form *form) {
   const float bounded = clip_number(x, form->most);
-  return form->is_byte ? truncf(bounded) : bounded;
+  if (!form->is_byte) return bounded;
+  return bounded > 0 ? truncf(bounded) : 0; /* NaN is no byte */
 }
 
 static float find_grey(const float *p, int64_t channels,
@@ -90,8 +91,8 @@ static void to_rgb(const float hsv[3], float rgb[3]) {
               t = clip_number(v * (1 - s * (1 - f)), 1);
   const float all[6][3] = {{v, t, p}, {q, v, p}, {p, v, t},
                            {p, q, v}, {t, p, v}, {v, p, q}};
-  const int sector = (int)whole;
-  memcpy(rgb, all[sector >= 0 && sector < 6 ? sector : 0], sizeof all[0]);
+  const int sector = whole >= 0 && whole < 6 ? (int)whole : 0; /* NaN: 0 */
+  memcpy(rgb, all[sector], sizeof all[0]);
 }
 
 static void turn_hue(float *p, float turns, const sample_form *form) {

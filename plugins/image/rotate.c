@@ -25,7 +25,7 @@ static float read_element(const image_view *v, int64_t i) {
 
 static void write_element(const image_view *v, int64_t i, float x) {
   if (v->item == 1) {
-    const float whole = nearbyintf(x < 0 ? 0 : x > 255 ? 255 : x);
+    const float whole = nearbyintf(x > 255 ? 255 : x > 0 ? x : 0);
     ((uint8_t *)v->data)[i] = (uint8_t)whole;
   } else {
     ((float *)(void *)v->data)[i] = x;

@@ -351,6 +351,21 @@ Test(image, levels_of_instructions_give_the_same_bytes) {
   }
 }
 
+/* NaN has no hue and is no byte. */
+Test(image, invalid_numbers_do_no_harm) {
+  const double v[6] = {NAN, 1, 0, 0.5, INFINITY, 0.25};
+  const int64_t dims[] = {1, 2, 3};
+  tn_array *in = host_many(rt, TN_F32, 3, dims, v);
+  tn_array *bytes = host_many(rt, TN_U8, 3, dims, (double[6]){0});
+  tn_array *hue = call_one("image.color_jitter", "hue=[0.25,0.25]", in);
+  tn_array *turned = call_one("image.rotate", "angle=90 fill=[nan]", bytes);
+  double *have = host_many_values(turned);
+  for (int i = 0; i < 6; ++i) cr_assert_eq(have[i], 0);
+  free(have);
+  tn_array_release(in), tn_array_release(bytes);
+  tn_array_release(hue), tn_array_release(turned);
+}
+
 /* ---------------------------------------------------------------- messages */
 
 static void expect_failure(const char *name, const char *text, tn_code code,
