@@ -6,9 +6,9 @@
  * take the slow path: assign operands (operands.c), infer, resolve outputs
  * (outputs.c), check overlap (overlap.c), choose a kernel, lower and prepare
  * (call_plan.c with lower.c and recipe.c), and launch (launch.c). The launch
- * pushes a job that computes (call_run.c) and releases the state. No step
- * before that job reads an element of an array. forward_call.c and
- * backward_call.c call these steps in order.
+ * pushes a job that computes (call_run.c) and releases the state. The plugin
+ * may complete it later (later.c). No step before that job reads an element of
+ * an array. forward_call.c and backward_call.c call these steps in order.
  */
 #ifndef TENON_CALL_H_
 #define TENON_CALL_H_

@@ -15,6 +15,7 @@
  *        recipe.c        keeps the results of preparing a call
  *        launch.c        turns a planned call into a job of the engine
  *        call_run.c      computes: memory of operands, kernel, write-back
+ *        later.c         calls that their plugin completes later
  *        dynamic.c       outputs with a shape that the kernel sets
  *        planned.c       calls that are planned once, for programs
  *        recorded.c      the same where a device records them

@@ -165,6 +165,59 @@ def a_function_that_guesses_shapes_is_found():
           "example does not have, or loses one")
 
 
+# ------------------------------------------------------------------------- later
+
+LATER = """\
+dtypes: {T: [f32, f64]}
+inputs: [{name: x, dtype: T, layout: contiguous, doc: Any}]
+outputs: [{name: y, dtype: T, shape: x, layout: contiguous, inplace: x, doc: The same}]
+gradient: {kernel: backward, needs: {x: [grad.y]}}
+kernels:
+  - device: cpu
+    forward: lab_cube
+    backward: lab_cube
+    writes: [write, inplace]
+    flags: [reentrant, later]
+examples: [{name: e, x: [1, 2], y: [1, 2], grad: {y: [1, 3], x: [1, 3]}}]
+"""
+LATER_C = """\
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "op.gen.h"
+typedef struct work {
+  const tn_frame *call;
+  tn_later *later;
+} work;
+static void *finish(void *arg) {
+  work w = *(work *)arg;
+  free(arg);
+  if (w.call->req[0] == TN_REQ_WRITE)
+    memcpy(w.call->out[0].data, w.call->in[0].data,
+           (size_t)tn_tensor_bytes(&w.call->in[0]) BEYOND);
+  w.call->host->complete(w.later, TN_OK, NULL);
+  return NULL;
+}
+int32_t lab_cube(const tn_frame *call) {
+  work *w = malloc(sizeof *w);
+  pthread_t thread;
+  if (w == NULL) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory");
+  *w = (work){call, call->host->defer(call)};
+  if (w->later == NULL || pthread_create(&thread, NULL, finish, w) != 0)
+    return TN_FAIL(call, TN_DEVICE, "no thread");
+  pthread_detach(thread);
+  return TN_LATER;
+}
+"""
+
+
+def kernels_that_complete_later_are_tested_like_others():
+    passes(run(LATER, LATER_C.replace("BEYOND", "")), "e: f32, cpu, dense, new\n",
+           "e: f64, cpu, steps, write\n", "e: f32, cpu, dense, add\n",
+           "numeric gradient, f64")
+    fails(run(LATER, LATER_C.replace("BEYOND", "+ 64")), "lab.cube@1")
+
+
 # -------------------------------------------------------------------- parameters
 
 def integers_beyond_the_type_are_its_bounds():
@@ -664,6 +717,7 @@ if __name__ == "__main__":
                  integers_compute_in_the_type_that_is_named,
                  gradcheck_is_that_of_the_derived_operator_too,
                  a_function_that_guesses_shapes_is_found,
+                 kernels_that_complete_later_are_tested_like_others,
                  integers_beyond_the_type_are_its_bounds,
                  right_graphs_of_gradients_pass,
                  what_types_cannot_be_is_left_out_and_not_skipped,

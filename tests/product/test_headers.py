@@ -242,6 +242,9 @@ BLOCKS = {
              "tn_code acme(tn_runtime *rt, const char *manifest) {\n",
              [("static int32_t twice(const tn_frame *call) { ... }\n", ""),
               ("&all, &op);\n", "&all, &op);\n  return rc;\n}\n")]),
+    ("tenon/plugin/call.h", "int32_t acme_receive(const tn_frame *call) {"):
+        File("#include <tenon/plugin/op.h>\n"
+             "int32_t acme_start(const tn_frame *call, tn_later *later);\n"),
     ("tenon/plugin/device.h",
      "registrar->provide(registrar, TN_DEVICE_EXTENSION, &my_device);"):
         Lines("#include <tenon/plugin/device.h>\nstatic const tn_device my_device;",
