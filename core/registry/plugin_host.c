@@ -135,6 +135,22 @@ static const void *host_extension(const tn_host *host, const char *id) {
   return extension && add_user(extension, plugin) ? extension->table : NULL;
 }
 
+tn_code tn__extension_use(tn__registry *registry, const char *id,
+                          const void **out) {
+  pthread_mutex_lock(&registry->load_lock);
+  tn__extension *extension = tn__map_get(&registry->extensions, id);
+  if (extension) {
+    extension->is_used_by_host = true;
+    *out = extension->table;
+  }
+  pthread_mutex_unlock(&registry->load_lock);
+  return extension ? TN_OK
+                   : tn__fail(TN_NOT_FOUND,
+                              "no plugin provides the extension \"%s\"; load "
+                              "the plugin that does",
+                              id);
+}
+
 int32_t tn__host_fail_no_body(const tn_frame *call) {
   return host_fail(call, TN_INVALID, __FILE__, __LINE__,
                    "parallel_for: the body of the loop is NULL");

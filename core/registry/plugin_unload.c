@@ -87,6 +87,10 @@ static void count_users(holders *h) {
                           "the plugin \"%s\" uses its extension \"%s\"",
                           user->entry->name, extension->id);
     }
+    if (!extension->is_used_by_host) continue;
+    begin_message(h);
+    (void)tn__fail_more(TN_BUSY, "the host uses its extension \"%s\"",
+                        extension->id);
   }
 }
 

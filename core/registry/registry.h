@@ -127,6 +127,7 @@ typedef struct tn__extension {
   const void *table;
   tn__plugin *provider;
   tn__vec users; /* tn__plugin * */
+  bool is_used_by_host;
 } tn__extension;
 
 /* A pass of a plugin. Lives as long as the plugin. */
@@ -239,6 +240,9 @@ tn_code tn__registrar_fail(tn_registrar *registrar, tn_code code,
 /* Enters a started plugin: operators, kernels, extensions, all or nothing. Owns
  * `plugin` afterwards only on success. The load lock is held. */
 tn_code tn__plugin_commit(tn__registry *registry, tn__plugin *plugin);
+/* The table of an extension, for the host: its plugin stays loaded. */
+tn_code tn__extension_use(tn__registry *registry, const char *id,
+                          const void **out);
 /* Removes a kernel from its operator's list. */
 void tn__kernel_detach(tn__kernel *kernel);
 

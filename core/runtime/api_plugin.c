@@ -156,6 +156,15 @@ tn_code tn_operator_define(tn_runtime *rt, const char *manifest,
   return tn__operator_define(rt->registry, manifest, kernels, out);
 }
 
+tn_code tn_plugin_extension(tn_runtime *rt, const char *id, const void **out) {
+  TN__REQUIRE(out);
+  *out = NULL;
+  TN__REQUIRE(rt);
+  TN__REQUIRE(id);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__extension_use(rt->registry, id, out);
+}
+
 tn_code tn_plugin_at(tn_runtime *rt, size_t index, tn_plugin_info *out) {
   TN__REQUIRE(out);
   *out = (tn_plugin_info){NULL, NULL};

@@ -260,6 +260,27 @@ Test(unload, lists_every_holder) {
   world_close(&w);
 }
 
+/* The host never says that it no longer uses an extension. */
+Test(unload, refuses_a_plugin_whose_extension_the_host_uses) {
+  world w;
+  const void *table = &w;
+  world_open(&w, 0);
+  cr_assert_eq(tn__extension_use(w.registry, "fix.count/1", &table),
+               TN_NOT_FOUND);
+  cr_assert_str_eq(tn_error_text(),
+                   "no plugin provides the extension \"fix.count/1\"; load the "
+                   "plugin that does");
+  cr_assert_eq(table, &w);
+  load_fixture(&w, "fix");
+  cr_assert_eq(tn__extension_use(w.registry, "fix.count/1", &table), TN_OK);
+  cr_assert(table != NULL && table != &w);
+  cr_assert_eq(tn__plugin_unload(w.registry, "fix"), TN_BUSY);
+  cr_assert_str_eq(tn_error_text(),
+                   "the plugin \"fix\" cannot be unloaded: the host uses its "
+                   "extension \"fix.count/1\"");
+  world_close(&w);
+}
+
 Test(unload, refuses_an_unknown_plugin) {
   world w;
   world_open(&w, 0);

@@ -376,6 +376,7 @@ Test(api, names_the_argument_that_is_null) {
   REFUSES(tn_plugins_load_standard(NULL), "rt");
   REFUSES(tn_plugins_load_path(NULL, "/"), "rt");
   REFUSES(tn_plugin_unload(rt, NULL), "name");
+  REFUSES(tn_plugin_extension(rt, "comm/1", NULL), "out");
   REFUSES(tn_plugin_at(NULL, 0, &info), "rt");
   REFUSES(tn_plugin_at(rt, 0, NULL), "out");
   REFUSES(tn_plugin_json(rt, NULL, &text), "plugin");
