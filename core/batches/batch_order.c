@@ -18,20 +18,21 @@ static tn_code reserve_numbers(const tn__env *env, uint64_t n, uint64_t **out) {
   return *out ? TN_OK : tn__fail_memory(bytes, "the order of the examples");
 }
 
-tn_code tn__order_init(const tn__env *env, uint64_t n,
-                       const tn_data_options *options, tn__order *out) {
+tn_code tn__example_order_init(const tn__env *env, uint64_t n,
+                               const tn_data_options *options,
+                               tn__example_order *out) {
   const uint64_t n_parts = options->n_parts, part = options->part;
-  *out = (tn__order){.n_all = n, .seed = options->seed};
+  *out = (tn__example_order){.n_all = n, .seed = options->seed};
   out->begin = divide(n, part, n_parts);
   out->n_part = divide(n, part + 1, n_parts) - out->begin;
   if (options->last == TN_LAST_ROLL)
     TN__TRY(reserve_numbers(env, options->batch, &out->carried));
   if (options->shuffle) TN__TRY(reserve_numbers(env, n, &out->number));
-  tn__order_begin(out, 0);
+  tn__example_order_begin(out, 0);
   return TN_OK;
 }
 
-void tn__order_deinit(const tn__env *env, tn__order *order) {
+void tn__example_order_deinit(const tn__env *env, tn__example_order *order) {
   tn__free(env, order->number);
   tn__free(env, order->carried);
 }
@@ -51,7 +52,7 @@ static uint64_t draw_below(sequence *s, uint64_t bound) {
   }
 }
 
-void tn__order_begin(tn__order *order, uint64_t epoch) {
+void tn__example_order_begin(tn__example_order *order, uint64_t epoch) {
   sequence s = {tn__epoch_key(order->seed, epoch), 0};
   order->epoch = epoch;
   if (!order->number) return;
@@ -64,11 +65,12 @@ void tn__order_begin(tn__order *order, uint64_t epoch) {
   }
 }
 
-uint64_t tn__order_count(const tn__order *order) {
+uint64_t tn__example_order_count(const tn__example_order *order) {
   return order->n_carried + order->n_part;
 }
 
-uint64_t tn__order_get(const tn__order *order, uint64_t position) {
+uint64_t tn__example_order_get(const tn__example_order *order,
+                               uint64_t position) {
   if (position < order->n_carried) return order->carried[position];
   const uint64_t at = order->begin + (position - order->n_carried);
   return order->number ? order->number[at] : at;

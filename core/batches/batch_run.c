@@ -18,13 +18,13 @@ uint64_t tn__data_count(const tn_data *data, uint64_t n_carried) {
 /* Describes batch `number` of the epoch. */
 static void describe_batch(const tn_data *data, uint64_t number,
                            tn__batch_slot *s) {
-  const uint64_t n = tn__order_count(&data->order);
+  const uint64_t n = tn__example_order_count(&data->order);
   const uint64_t first = number * s->n;
   s->number = number;
   s->key = tn__epoch_key(data->order.seed, data->order.epoch);
   s->pad = first + s->n > n ? (uint32_t)(first + s->n - n) : 0;
   for (uint32_t i = 0; i < s->n; ++i)
-    s->index[i] = tn__order_get(&data->order, (first + i) % n);
+    s->index[i] = tn__example_order_get(&data->order, (first + i) % n);
 }
 
 static tn_code push_batch(tn_data *data) {
@@ -78,8 +78,8 @@ tn_code tn__data_next(tn_data *data, tn_batch *out) {
 
 /* Sets the examples that the next epoch begins with. */
 static void carry_rest(tn_data *data) {
-  tn__order *order = &data->order;
-  const uint64_t n = tn__order_count(order);
+  tn__example_order *order = &data->order;
+  const uint64_t n = tn__example_order_count(order);
   const uint64_t first = data->n_batches * data->options.batch;
   const bool has_ended = data->n_taken == data->n_batches;
   uint64_t n_rest = 0;
@@ -87,12 +87,12 @@ static void carry_rest(tn_data *data) {
   /* A position is read before it is overwritten: first >= n_rest, or there were
    * no batches and all stay in their places. */
   for (uint64_t i = first; has_ended && i < n; ++i)
-    order->carried[n_rest++] = tn__order_get(order, i);
+    order->carried[n_rest++] = tn__example_order_get(order, i);
   order->n_carried = n_rest;
 }
 
 void tn__data_go(tn_data *data, uint64_t epoch, uint64_t batch) {
-  tn__order_begin(&data->order, epoch);
+  tn__example_order_begin(&data->order, epoch);
   data->n_batches = tn__data_count(data, data->order.n_carried);
   data->n_pushed = data->n_taken = batch;
 }
@@ -125,8 +125,8 @@ static tn_code create_slots(tn_data *data) {
 }
 
 static tn_code init_data(tn_data *data) {
-  TN__TRY(
-      tn__order_init(data->env, data->source->n, &data->options, &data->order));
+  TN__TRY(tn__example_order_init(data->env, data->source->n, &data->options,
+                                 &data->order));
   data->n_batches = tn__data_count(data, 0);
   return create_slots(data);
 }
@@ -156,7 +156,7 @@ void tn__data_release(tn_data *data) {
   for (uint32_t i = 0; i < data->n_slots; ++i)
     tn__batch_slot_deinit(&data->slots[i]);
   tn__free(env, data->slots);
-  tn__order_deinit(env, &data->order);
+  tn__example_order_deinit(env, &data->order);
   tn__source_release(data->source);
   tn__free(env, data);
   tn__env_release(env); /* last: it may destroy the runtime */

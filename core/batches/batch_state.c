@@ -74,7 +74,7 @@ static void describe_state(state_fields *out) {
 
 static void get_state(const tn_data *data, state *out) {
   const tn_data_options *o = &data->options;
-  const tn__order *order = &data->order;
+  const tn__example_order *order = &data->order;
   *out = (state){.kind = data->source->kind,
                  .examples = (int64_t)order->n_all,
                  .batch = o->batch,

@@ -20,7 +20,7 @@
 
 /* The examples of one epoch: first those that the epoch before left over, then
  * those of the part. */
-typedef struct tn__order {
+typedef struct tn__example_order {
   uint64_t n_all;   /* examples of the data set */
   uint64_t begin;   /* of the part, in the order of the epoch */
   uint64_t n_part;  /* examples of the part */
@@ -29,16 +29,18 @@ typedef struct tn__order {
   uint64_t n_carried; /* fewer than a batch */
   uint64_t seed;
   uint64_t epoch;
-} tn__order;
+} tn__example_order;
 
-tn_code tn__order_init(const tn__env *env, uint64_t n,
-                       const tn_data_options *options, tn__order *out);
-void tn__order_deinit(const tn__env *env, tn__order *order);
+tn_code tn__example_order_init(const tn__env *env, uint64_t n,
+                               const tn_data_options *options,
+                               tn__example_order *out);
+void tn__example_order_deinit(const tn__env *env, tn__example_order *order);
 /* Begins an epoch with the carried examples that the order has. */
-void tn__order_begin(tn__order *order, uint64_t epoch);
-uint64_t tn__order_count(const tn__order *order);
+void tn__example_order_begin(tn__example_order *order, uint64_t epoch);
+uint64_t tn__example_order_count(const tn__example_order *order);
 /* The number of the example at a position of the epoch. */
-uint64_t tn__order_get(const tn__order *order, uint64_t position);
+uint64_t tn__example_order_get(const tn__example_order *order,
+                               uint64_t position);
 
 /* -------------------------------------------------------------------- slots */
 
@@ -83,7 +85,7 @@ struct tn_data {
   const tn__env *env;
   tn__source *source;
   tn_data_options options; /* with defaults filled in */
-  tn__order order;
+  tn__example_order order;
   uint64_t n_batches; /* of the epoch */
   uint64_t n_pushed;  /* batches of the epoch that were pushed */
   uint64_t n_taken;   /* batches of the epoch that the host has received */
