@@ -60,7 +60,7 @@ static tn_code create_data(const tn__opening *opening, tn_code rc,
              : rc;
 }
 
-tn_code tn_data_from_arrays(tn_runtime *rt, uint32_t n, tn_array *const *fields,
+tn_code tn_data_from_arrays(tn_runtime *rt, tn_array *const *fields, uint32_t n,
                             const tn_data_options *options, tn_data **out) {
   tn_data_options all;
   tn__source *source = NULL;

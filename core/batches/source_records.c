@@ -185,10 +185,6 @@ static const tn__source_params image_fields = {
 /* Fields of the job; the operator reads the first three. */
 enum { FILES, OFFSETS, SEEDS, LABELS, N_IMAGE_FIELDS };
 
-/* The head of an image: the number of labels that follow it (0: one, in the
- * head), the label, and two numbers of the user. */
-enum { IMAGE_HEAD = 24, LABEL_AT = 4 };
-
 static tn_code fail_image(const record_source *t, const tn_record *record,
                           const char *problem) {
   return tn__fail(TN_INVALID,
@@ -201,7 +197,7 @@ static tn_code fail_image(const record_source *t, const tn_record *record,
  * number of labels is wrong, or the record too short. */
 static bool find_image(const record_source *t, uint32_t flag, uint64_t bytes,
                        uint64_t *n_head) {
-  *n_head = IMAGE_HEAD + UINT64_C(4) * flag;
+  *n_head = TN_RECORD_HEADER_BYTES + UINT64_C(4) * flag;
   return (flag == 0 ? 1 : flag) == t->n_labels && *n_head <= bytes;
 }
 
@@ -221,7 +217,7 @@ static tn_code reserve_sizes(record_source *t) {
 static tn_code check_image(record_source *t, const tn_record *record) {
   unsigned char head[TN__PIECE_HEAD + 4];
   uint64_t n_head = 0;
-  if (record->bytes < IMAGE_HEAD)
+  if (record->bytes < TN_RECORD_HEADER_BYTES)
     return fail_image(t, record, "it is too short for the head of an image");
   TN__TRY(tn__file_read(&(tn__spot){&t->file.file, NULL}, record->offset, head,
                         sizeof head));
@@ -237,24 +233,34 @@ static tn_code check_image(record_source *t, const tn_record *record) {
   return TN_OK;
 }
 
+/* Reads the header of an example. */
+static tn_code read_header(const record_source *t, const tn__example *example,
+                           tn_record_header *out) {
+  size_t n = 0;
+  uint64_t n_head = 0;
+  tn_record record = {.offset = example->offset};
+  record.data = tn__record_join(example->data, example->bytes, &n);
+  record.bytes = n;
+  if (!record.data || tn__record_header_read(&record, out) != TN_OK ||
+      !find_image(t, out->n_labels, n, &n_head))
+    return fail_changed(t, example->offset);
+  return TN_OK;
+}
+
 static tn_code use_image(void *context, const tn__example *example) {
   const record_source *t = ((void **)context)[0];
   const tn__filling *f = ((void **)context)[1];
   int64_t *offsets = (int64_t *)f->to[OFFSETS] + example->at;
   float *labels = (float *)f->to[LABELS] + example->at * t->n_labels;
-  const size_t begin = (size_t)offsets[0];
-  size_t n = 0;
-  uint64_t n_head = 0;
-  const unsigned char *data =
-      tn__record_join(example->data, example->bytes, &n);
-  if (!data || n < IMAGE_HEAD) return fail_changed(t, example->offset);
-  const uint32_t flag = tn__piece_get_number(data);
-  if (!find_image(t, flag, n, &n_head) || n - n_head > t->capacity - begin)
+  const uint64_t begin = (uint64_t)offsets[0];
+  tn_record_header header;
+  TN__TRY(read_header(t, example, &header));
+  if (header.bytes > t->capacity - begin)
     return fail_changed(t, example->offset);
-  memcpy(labels, data + (flag == 0 ? LABEL_AT : IMAGE_HEAD),
+  memcpy(labels, header.labels ? header.labels : &header.label,
          t->n_labels * sizeof *labels);
-  memcpy((char *)f->to[FILES] + begin, data + n_head, n - n_head);
-  offsets[1] = (int64_t)(begin + (n - n_head));
+  memcpy((char *)f->to[FILES] + begin, header.data, (size_t)header.bytes);
+  offsets[1] = (int64_t)(begin + header.bytes);
   ((int64_t *)f->to[SEEDS])[example->at] =
       tn__example_seed(f->key, f->index[example->at]);
   return TN_OK;

@@ -63,7 +63,7 @@ static tn_data *open_data(tn_runtime *in, int64_t n,
                           const tn_data_options *options) {
   tn_data *data = NULL;
   table t = make_table(in, n);
-  OK(tn_data_from_arrays(in, 2, t.fields, options, &data));
+  OK(tn_data_from_arrays(in, t.fields, 2, options, &data));
   free_table(&t); /* the data keeps the arrays */
   return data;
 }
@@ -391,7 +391,7 @@ Test(batches, of_views_have_the_elements_of_the_views) {
   const int64_t n = tn_array_size(labels);
   OK(tn_array_slice(t.fields[0], &(tn_range){0, 0, 1, 1 + n, 1}, &whole));
   OK(tn_array_slice(whole, &(tn_range){1, 0, 1, 3, 1}, &back));
-  OK(tn_data_from_arrays(rt, 2, (tn_array *[]){back, labels},
+  OK(tn_data_from_arrays(rt, (tn_array *[]){back, labels}, 2,
                          OPTIONS(.batch = 7, .shuffle = 1), &data));
   for (int b = 0; b < 40; ++b) {
     OK(tn_data_next(data, &batch));
@@ -404,7 +404,7 @@ Test(batches, of_views_have_the_elements_of_the_views) {
   }
   tn_data_release(data);
   OK(tn_array_transpose(t.fields[0], NULL, &turned));
-  OK(tn_data_from_arrays(rt, 1, &turned, OPTIONS(.batch = WIDTH), &data));
+  OK(tn_data_from_arrays(rt, &turned, 1, OPTIONS(.batch = WIDTH), &data));
   OK(tn_data_next(data, &batch));
   const float *values = elements(batch.arrays[0]);
   for (int k = 0; k < WIDTH; ++k)
@@ -420,7 +420,7 @@ Test(batches, may_have_one_array_as_two_fields) {
   tn_batch batch;
   tn_data *data = NULL;
   table t = make_table(rt, 10);
-  OK(tn_data_from_arrays(rt, 2, (tn_array *[]){t.fields[1], t.fields[1]},
+  OK(tn_data_from_arrays(rt, (tn_array *[]){t.fields[1], t.fields[1]}, 2,
                          OPTIONS(.batch = 4), &data));
   OK(tn_data_next(data, &batch));
   for (uint32_t f = 0; f < 2; ++f)
@@ -593,7 +593,7 @@ static tn_code use_with_failures(meter *m, size_t at) {
   m->fail_at = at;
   tn_text *state = NULL;
   tn_code rc = tn_data_from_arrays(
-      other, 2, t.fields,
+      other, t.fields, 2,
       OPTIONS(.batch = 8, .last = TN_LAST_ROLL, .shuffle = 1), &data);
   for (int i = 0; i < 3 && rc == TN_OK; ++i) rc = tn_data_next(data, &batch);
   if (rc == TN_OK) rc = tn_data_rewind(data);
@@ -646,9 +646,9 @@ Test(batches, with_wrong_options_are_refused) {
       {{.struct_size = sizeof(tn_data_options), .batch = UINT32_MAX},
        "batch is 4294967295"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i)
-    FAILS(tn_data_from_arrays(rt, 2, t.fields, &wrong[i].options, &data),
+    FAILS(tn_data_from_arrays(rt, t.fields, 2, &wrong[i].options, &data),
           TN_INVALID, wrong[i].part);
-  FAILS(tn_data_from_arrays(rt, 2, t.fields,
+  FAILS(tn_data_from_arrays(rt, t.fields, 2,
                             OPTIONS(.place = {TN_DEVICE_CUDA, 7}), &data),
         TN_NOT_FOUND, "no devices of type 2");
   cr_assert_null(data);
@@ -660,15 +660,15 @@ Test(batches, of_arrays_that_do_not_fit_are_refused) {
   tn_array *scalar = NULL;
   table t = make_table(rt, 10), u = make_table(rt, 11);
   OK(tn_array_create(rt, &(tn_spec){TN_F32, 0, NULL}, &scalar));
-  FAILS(tn_data_from_arrays(rt, 2, (tn_array *[]){t.fields[0], u.fields[1]},
+  FAILS(tn_data_from_arrays(rt, (tn_array *[]){t.fields[0], u.fields[1]}, 2,
                             NULL, &data),
         TN_SHAPE, "field 1 has 11 examples, and field 0 has 10");
-  FAILS(tn_data_from_arrays(rt, 1, &scalar, NULL, &data), TN_SHAPE,
+  FAILS(tn_data_from_arrays(rt, &scalar, 1, NULL, &data), TN_SHAPE,
         "field 0 has no dimension");
-  FAILS(tn_data_from_arrays(rt, 2, (tn_array *[]){t.fields[0], NULL}, NULL,
+  FAILS(tn_data_from_arrays(rt, (tn_array *[]){t.fields[0], NULL}, 2, NULL,
                             &data),
         TN_INVALID, "field 1 is NULL");
-  FAILS(tn_data_from_arrays(rt, 0, t.fields, NULL, &data), TN_INVALID,
+  FAILS(tn_data_from_arrays(rt, t.fields, 0, NULL, &data), TN_INVALID,
         "no fields");
   FAILS(tn_data_open(rt, &(tn_data_file){"x", "parquet", NULL}, NULL, &data),
         TN_NOT_FOUND, "parquet");

@@ -25,7 +25,7 @@ static tn_data *open_data(const char *place, uint32_t prefetch) {
   OK(tn_array_create(fixture, &(tn_spec){TN_F32, 2, (int64_t[]){N, WIDTH}},
                      &array));
   OK(tn_array_set(array, values, sizeof values));
-  OK(tn_data_from_arrays(fixture, 1, &array, &options, &data));
+  OK(tn_data_from_arrays(fixture, &array, 1, &options, &data));
   tn_array_release(array);
   return data;
 }

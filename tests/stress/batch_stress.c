@@ -92,7 +92,7 @@ static tn_data *open_data(user *u) {
                                    .n_parts = 1 + draw(u, 2),
                                    .prefetch = prefetches[draw(u, 4)]};
   tn_data *data = NULL;
-  must(draw(u, 2) ? tn_data_from_arrays(u->rt, 1, &u->array, &options, &data)
+  must(draw(u, 2) ? tn_data_from_arrays(u->rt, &u->array, 1, &options, &data)
                   : tn_data_open(u->rt, &(tn_data_file){path, "csv", NULL},
                                  &options, &data),
        "open");

@@ -244,8 +244,9 @@ typedef struct tn_batch {
  * of examples. The arrays are kept; of those whose examples are not dense, a
  * copy is. `options` may be NULL. TN_SHAPE, TN_UNSUPPORTED. The caller releases
  * *out. [host-thread] */
-TN_API TN_MUST_USE tn_code tn_data_from_arrays(tn_runtime *rt, uint32_t n,
+TN_API TN_MUST_USE tn_code tn_data_from_arrays(tn_runtime *rt,
                                                tn_array *const *fields,
+                                               uint32_t n,
                                                const tn_data_options *options,
                                                tn_data **out);
 
