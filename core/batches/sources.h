@@ -221,9 +221,8 @@ tn_code tn__scan_lines(tn__example_file *file, tn__line_scan *scan);
 tn__line tn__line_of_example(const tn__example_file *file,
                              const tn__example *example);
 
-/* Reads a number of [begin, end), which it fills. False if it is not one. */
-bool tn__read_number(const char *begin, const char *end, double *out);
-/* The same for a whole number; false also if 64 bits are not enough. */
+/* Reads a whole number of [begin, end), which it fills. False if it is not one,
+ * or if 64 bits are not enough. */
 bool tn__read_whole(const char *begin, const char *end, int64_t *out);
 /* Reads a number and stores it as element `at` of type f32, f64, i32, i64 or
  * u8. False if it is not one of this type. */
