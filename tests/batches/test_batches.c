@@ -81,8 +81,7 @@ static void expect_examples(const tn_batch *batch) {
   }
 }
 
-/* -------------------------------------------------------------- last batches
- */
+/* ----------------------------------------------------------- last batches */
 
 Test(batches, of_a_short_rest_are_filled_from_the_beginning) {
   tn_data *data = open_data(rt, N, OPTIONS(.batch = 128));
