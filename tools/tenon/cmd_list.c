@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_list.c: `tenon list`: plugins, operators and devices of this machine.
+ * cmd_list.c: `tenon list`: plugins, operators and devices of this machine, and
+ * the backends of plugin comm.
  */
 #include <string.h>
 
+#include "tenon/plugin/comm.h"
 #include "tenon_tool.h"
 
-enum { N_KINDS = 3, KIND_OPERATORS = 1 };
-const char *const list_words[] = {"plugins", "operators", "devices", NULL};
+/* Backends are listed only by their name: some of them have to be opened. */
+enum { N_KINDS = 4, N_USUAL = 3, KIND_OPERATORS = 1 };
+const char *const list_words[] = {"plugins", "operators", "devices", "backends",
+                                  NULL};
 
 /* Which kinds [first, end) are listed, and the text in names of operators. */
 typedef struct choice {
@@ -155,6 +159,47 @@ static bool list_devices(tn_runtime *rt, const choice *c, text *out) {
   return true;
 }
 
+/* Lines "name: its release, or the reason that it cannot start". */
+typedef struct backends {
+  char lines[4096];
+} backends;
+
+static bool read_backends(tn_runtime *rt, backends *out) {
+  const void *found = NULL;
+  if (tn_plugin_extension(rt, TN_COMM_EXTENSION, &found)) return false;
+  const tn_comm *comm = found;
+  (void)comm->describe(comm->ctx, out->lines, sizeof out->lines);
+  return true;
+}
+
+/* Cuts the next line into name and detail. NULL: there is none. */
+static char *next_backend(char **lines, char **detail) {
+  char *name = strsep(lines, "\n");
+  if (!name || !*name) return NULL;
+  *detail = strstr(name, ": ");
+  if (*detail) {
+    **detail = '\0';
+    *detail += 2;
+  }
+  return name;
+}
+
+static bool list_backends(tn_runtime *rt, const choice *c, text *out) {
+  (void)c;
+  table rows = {.n_columns = 2};
+  static const char *const heads[] = {"NAME", "DETAIL"};
+  backends all;
+  char *lines = all.lines, *detail = NULL;
+  if (!read_backends(rt, &all)) return false;
+  add_heads(&rows, heads);
+  for (const char *name; (name = next_backend(&lines, &detail)) != NULL;) {
+    table_add(&rows, "%s", name);
+    table_add(&rows, "%s", detail ? detail : "");
+  }
+  table_print(&rows, "", out);
+  return true;
+}
+
 /* -------------------------------------------------------------------- JSON */
 
 static bool json_plugins(tn_runtime *rt, const choice *c, text *out) {
@@ -204,13 +249,30 @@ static bool json_devices(tn_runtime *rt, const choice *c, text *out) {
   return true;
 }
 
+static bool json_backends(tn_runtime *rt, const choice *c, text *out) {
+  (void)c;
+  backends all;
+  char *lines = all.lines, *detail = NULL;
+  const char *separator = "";
+  if (!read_backends(rt, &all)) return false;
+  for (const char *name; (name = next_backend(&lines, &detail)) != NULL;) {
+    text_add(out, "%s{\"name\": ", separator);
+    text_add_json(out, name);
+    text_add(out, ", \"detail\": ");
+    text_add_json(out, detail);
+    text_add(out, "}");
+    separator = ", ";
+  }
+  return true;
+}
+
 /* ----------------------------------------------------------------- command */
 
 typedef bool list_fn(tn_runtime *rt, const choice *c, text *out);
 static list_fn *const for_people[N_KINDS] = {list_plugins, list_operators,
-                                             list_devices};
+                                             list_devices, list_backends};
 static list_fn *const for_programs[N_KINDS] = {json_plugins, json_operators,
-                                               json_devices};
+                                               json_devices, json_backends};
 
 static bool print_json(tn_runtime *rt, const choice *c, text *out) {
   text_add(out, "{");
@@ -233,7 +295,7 @@ static bool print_tables(tn_runtime *rt, const choice *c, text *out) {
 }
 
 static bool choose_operators(const arguments *args, choice *out, text *why) {
-  *out = (choice){.end = N_KINDS, .text = ""};
+  *out = (choice){.end = N_USUAL, .text = ""};
   if (args->n_words == 0) return true;
   const char *word = args->words[0];
   for (size_t k = 0; k < N_KINDS; ++k) {
@@ -249,8 +311,8 @@ static bool choose_operators(const arguments *args, choice *out, text *why) {
   const char *meant = did_you_mean(word, list_words, N_KINDS);
   return report_failure(
       why, "list: unknown kind `%s`%s%s%s", word,
-      meant ? "; did you mean `" : "; there are plugins, operators ",
-      meant ? meant : "and devices", meant ? "`?" : "");
+      meant ? "; did you mean `" : "; there are plugins, operators, devices ",
+      meant ? meant : "and backends", meant ? "`?" : "");
 }
 
 /* A text that no operator has is a mistake, with the nearest name. */
