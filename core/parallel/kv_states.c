@@ -62,7 +62,7 @@ static tn_code add_item(const tn_kvstore *kv, content *to, char *name,
 /* A new array on the CPU with these elements. */
 static tn_code make_array(tn_runtime *rt, const tn_spec *spec, const void *data,
                           size_t bytes, tn_array **out) {
-  TN__KV_TRY(tn_array_create(rt, spec, out));
+  TN__TRY_CODE(tn_array_create(rt, spec, out));
   const tn_code rc = tn_array_set(*out, data, bytes);
   if (rc == TN_OK) return rc;
   tn_array_release(*out);
@@ -74,8 +74,8 @@ static tn_code add_entry(const tn_kvstore *kv, content *to,
                          const tn__kv_entry *entry) {
   const tn_op *desc = tn_operator_desc(kv->updater.op);
   tn_array *count = NULL;
-  TN__KV_TRY(make_array(kv->rt, &(tn_spec){TN_I64, 0, NULL}, &entry->n_updates,
-                        sizeof entry->n_updates, &count));
+  TN__TRY_CODE(make_array(kv->rt, &(tn_spec){TN_I64, 0, NULL},
+                          &entry->n_updates, sizeof entry->n_updates, &count));
   tn_code rc = add_item(kv, to, make_name(&entry->key, ""), count);
   tn_array_release(count);
   for (uint32_t k = 0; k < kv->updater.n_states && rc == TN_OK; ++k)
@@ -111,9 +111,9 @@ static tn_code collect_states(const tn_kvstore *kv, content *to) {
   to->items = calloc(most, sizeof *to->items);
   to->names = calloc(most, sizeof *to->names);
   if (!to->items || !to->names) return tn__kv_fail_memory(kv->function);
-  TN__KV_TRY(add_operator(kv, to));
+  TN__TRY_CODE(add_operator(kv, to));
   for (size_t i = 0; i < kv->table.n; ++i)
-    if (kv->table.v[i]->states) TN__KV_TRY(add_entry(kv, to, kv->table.v[i]));
+    if (kv->table.v[i]->states) TN__TRY_CODE(add_entry(kv, to, kv->table.v[i]));
   return TN_OK;
 }
 
@@ -128,7 +128,7 @@ static void release_content(content *to) {
 
 tn_code tn__kv_states_save(const tn_kvstore *kv, const char *path) {
   content to = {0};
-  TN__KV_TRY(check_operator(kv));
+  TN__TRY_CODE(check_operator(kv));
   tn_code rc = collect_states(kv, &to);
   if (rc == TN_OK)
     rc = tn_bundle_save(
@@ -161,7 +161,7 @@ static tn_code compare_operator(loading *l) {
   const char *own = tn_operator_name(l->kv->updater.op);
   tn_array *array = NULL;
   char name[256] = "";
-  TN__KV_TRY(tn_bundle_get(l->file, "operator", 0, &array));
+  TN__TRY_CODE(tn_bundle_get(l->file, "operator", 0, &array));
   const tn_tensor *t = tn_array_tensor(array);
   tn_code rc = TN_OK;
   if (t->dtype == TN_U8 && t->ndim == 1 && t->shape[0] < (int64_t)sizeof name)
@@ -184,7 +184,7 @@ static bool is_alike(const tn_tensor *a, const tn_tensor *b) {
 /* Reads an array of the file into one of the same shape and type. */
 static tn_code read_into(loading *l, const char *name, tn_array *to) {
   tn_array *from = NULL;
-  TN__KV_TRY(tn_bundle_get(l->file, name, 0, &from));
+  TN__TRY_CODE(tn_bundle_get(l->file, name, 0, &from));
   tn_code rc = is_alike(tn_array_tensor(from), tn_array_tensor(to))
                    ? tn_array_copy(to, from)
                    : tn_fail(TN_SHAPE,
@@ -198,7 +198,7 @@ static tn_code read_into(loading *l, const char *name, tn_array *to) {
 
 static tn_code read_count(loading *l, const char *name, int64_t *out) {
   tn_array *count = NULL;
-  TN__KV_TRY(tn_array_create(l->kv->rt, &(tn_spec){TN_I64, 0, NULL}, &count));
+  TN__TRY_CODE(tn_array_create(l->kv->rt, &(tn_spec){TN_I64, 0, NULL}, &count));
   tn_code rc = read_into(l, name, count);
   if (rc == TN_OK) rc = tn_array_get(count, out, sizeof *out);
   tn_array_release(count);
@@ -251,8 +251,8 @@ static tn_code read_entry(loading *l, size_t i) {
 }
 
 static tn_code read_file(loading *l) {
-  TN__KV_TRY(compare_operator(l));
-  for (size_t i = 0; i < l->kv->table.n; ++i) TN__KV_TRY(read_entry(l, i));
+  TN__TRY_CODE(compare_operator(l));
+  for (size_t i = 0; i < l->kv->table.n; ++i) TN__TRY_CODE(read_entry(l, i));
   if (l->n_read == tn_bundle_size(l->file)) return TN_OK;
   return tn_fail(TN_NOT_FOUND,
                  "%s: %s has the states of keys that the store does not have; "
@@ -279,8 +279,8 @@ static void end_loading(loading *l, bool use) {
 
 tn_code tn__kv_states_load(const tn_kvstore *kv, const char *path) {
   loading l = {.kv = kv, .path = path};
-  TN__KV_TRY(check_operator(kv));
-  TN__KV_TRY(tn_bundle_open(kv->rt, path, &l.file));
+  TN__TRY_CODE(check_operator(kv));
+  TN__TRY_CODE(tn_bundle_open(kv->rt, path, &l.file));
   l.entries = calloc(kv->table.n + 1, sizeof *l.entries);
   if (!l.entries) {
     tn_bundle_close(l.file);

@@ -8,13 +8,6 @@
 
 #include "store.h"
 
-#define REQUIRE(argument)                                                   \
-  do {                                                                      \
-    if (!(argument))                                                        \
-      return tn_fail(TN_INVALID, "%s: the argument `%s` is NULL", __func__, \
-                     #argument);                                            \
-  } while (0)
-
 /* -------------------------------------------------------------------- kinds */
 
 typedef struct tn__kv_kind {
@@ -54,10 +47,10 @@ static tn_code create_store(tn_runtime *rt, const tn__kv_kind *kind,
 tn_code tn_kvstore_create(tn_runtime *rt, const char *kind,
                           const struct tn_kvstore_options *options,
                           tn_kvstore **out) {
-  REQUIRE(out);
+  TN__REQUIRE_ARGUMENT(out);
   *out = NULL;
-  REQUIRE(rt);
-  REQUIRE(kind);
+  TN__REQUIRE_ARGUMENT(rt);
+  TN__REQUIRE_ARGUMENT(kind);
   (void)options;
   const tn__kv_kind *found = find_kind(kind);
   if (!found)
@@ -103,7 +96,7 @@ int32_t tn_kvstore_size(const tn_kvstore *kv) {
 }
 
 tn_code tn_kvstore_barrier(tn_kvstore *kv) {
-  REQUIRE(kv);
+  TN__REQUIRE_ARGUMENT(kv);
   return TN_OK;
 }
 
@@ -130,7 +123,7 @@ static tn_code create_value(tn_kvstore *kv, const tn_keyed *item,
       kv->kind->on_cpu ? (tn_place){TN_DEVICE_CPU, 0} : tn__kv_place_of(first);
   if (tn__kv_entry_create(&item->key, out) != TN_OK)
     return tn__kv_fail_memory(kv->function);
-  TN__KV_TRY(tn__kv_create_like(kv->rt, first, place, &(*out)->local));
+  TN__TRY_CODE(tn__kv_create_like(kv->rt, first, place, &(*out)->local));
   return tn__kv_settle(kv, &item->key, (*out)->local,
                        tn_array_copy((*out)->local, first));
 }
@@ -139,7 +132,7 @@ static tn_code create_value(tn_kvstore *kv, const tn_keyed *item,
  * its second entry is about to be added. */
 static tn_code add_keys(tn_kvstore *kv, const tn_keyed *items, size_t n) {
   const size_t n_before = kv->table.n;
-  TN__KV_TRY(tn__kv_check_new(kv, items, n));
+  TN__TRY_CODE(tn__kv_check_new(kv, items, n));
   if (tn__kv_table_reserve(&kv->table, n) != TN_OK)
     return tn__kv_fail_memory(kv->function);
   for (size_t i = 0; i < n; ++i) {
@@ -186,19 +179,19 @@ static tn_code pull_values(tn_kvstore *kv, const tn_keyed *items, size_t n) {
 }
 
 tn_code tn_kvstore_init(tn_kvstore *kv, const tn_keyed *values, size_t n) {
-  REQUIRE(kv);
+  TN__REQUIRE_ARGUMENT(kv);
   lock_store(kv, __func__);
   return unlock_store(kv, add_keys(kv, values, n));
 }
 
 tn_code tn_kvstore_push(tn_kvstore *kv, const tn_keyed *values, size_t n) {
-  REQUIRE(kv);
+  TN__REQUIRE_ARGUMENT(kv);
   lock_store(kv, __func__);
   return unlock_store(kv, push_values(kv, values, n));
 }
 
 tn_code tn_kvstore_pull(tn_kvstore *kv, const tn_keyed *out, size_t n) {
-  REQUIRE(kv);
+  TN__REQUIRE_ARGUMENT(kv);
   lock_store(kv, __func__);
   return unlock_store(kv, pull_values(kv, out, n));
 }
@@ -215,7 +208,7 @@ static tn_code check_list(const tn_kvstore *kv, const tn_keyed *items,
 tn_code tn_kvstore_push_pull(tn_kvstore *kv, const tn_keyed *values,
                              size_t n_values, const tn_keyed *out,
                              size_t n_out) {
-  REQUIRE(kv);
+  TN__REQUIRE_ARGUMENT(kv);
   lock_store(kv, __func__);
   tn_code rc = check_list(kv, out, n_out);
   if (rc == TN_OK) rc = push_values(kv, values, n_values);
@@ -226,7 +219,7 @@ tn_code tn_kvstore_push_pull(tn_kvstore *kv, const tn_keyed *values,
 tn_code tn_kvstore_broadcast(tn_kvstore *kv, const tn_keyed *values,
                              size_t n_values, const tn_keyed *out,
                              size_t n_out) {
-  REQUIRE(kv);
+  TN__REQUIRE_ARGUMENT(kv);
   lock_store(kv, __func__);
   const size_t n_before = kv->table.n;
   tn_code rc = add_keys(kv, values, n_values);
@@ -241,7 +234,7 @@ tn_code tn_kvstore_broadcast(tn_kvstore *kv, const tn_keyed *values,
 
 tn_code tn_kvstore_set_updater(tn_kvstore *kv, tn_kvstore_update *update,
                                void *ctx, void (*drop)(void *ctx)) {
-  REQUIRE(kv);
+  TN__REQUIRE_ARGUMENT(kv);
   lock_store(kv, __func__);
   tn__kv_updater old = kv->updater;
   drop_states(kv);
@@ -253,8 +246,8 @@ tn_code tn_kvstore_set_updater(tn_kvstore *kv, tn_kvstore_update *update,
 
 tn_code tn_kvstore_set_optimizer(tn_kvstore *kv, const char *name,
                                  const char *params) {
-  REQUIRE(kv);
-  REQUIRE(name);
+  TN__REQUIRE_ARGUMENT(kv);
+  TN__REQUIRE_ARGUMENT(name);
   lock_store(kv, __func__);
   tn__kv_updater updater, old = kv->updater;
   const tn_code rc = tn__kv_updater_init(kv, name, params, &updater);
@@ -267,15 +260,15 @@ tn_code tn_kvstore_set_optimizer(tn_kvstore *kv, const char *name,
 }
 
 tn_code tn_kvstore_save_states(tn_kvstore *kv, const char *path) {
-  REQUIRE(kv);
-  REQUIRE(path);
+  TN__REQUIRE_ARGUMENT(kv);
+  TN__REQUIRE_ARGUMENT(path);
   lock_store(kv, __func__);
   return unlock_store(kv, tn__kv_states_save(kv, path));
 }
 
 tn_code tn_kvstore_load_states(tn_kvstore *kv, const char *path) {
-  REQUIRE(kv);
-  REQUIRE(path);
+  TN__REQUIRE_ARGUMENT(kv);
+  TN__REQUIRE_ARGUMENT(path);
   lock_store(kv, __func__);
   return unlock_store(kv, tn__kv_states_load(kv, path));
 }

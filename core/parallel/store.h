@@ -16,15 +16,10 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "parallel.h"
 #include "tenon/call.h"
 #include "tenon/engine.h"
 #include "tenon/kvstore.h"
-
-#define TN__KV_TRY(call)              \
-  do {                                \
-    const tn_code code_ = (call);     \
-    if (code_ != TN_OK) return code_; \
-  } while (0)
 
 /* A key of the store. */
 typedef struct tn__kv_entry {

@@ -8,11 +8,13 @@
  *
  *   // mpirun -n 4 ./program
  *   tn_group *world = NULL;
- *   tn_group_options how = {.struct_size = sizeof how};
- *   CHECK(tn_group_join(rt, &how, &world));
+ *   tn_operator *reduce = NULL;
  *   tn_array *sum = NULL;
- *   CHECK(call(rt, "comm.all_reduce", "op=mean", gradient, &sum));
- *   ...
+ *   tn_code rc = tn_group_join(rt, NULL, &world);
+ *   if (!rc) rc = tn_operator_get(rt, "comm.all_reduce", &reduce);
+ *   if (!rc) rc = tn_call(rt, reduce, TN_IN(gradient), NULL, TN_OUT(&sum));
+ *   // ...
+ *   tn_array_release(sum);
  *   tn_group_release(world);
  *
  * A collective call is an operation of the engine like any other. It begins
@@ -93,9 +95,12 @@ TN_API TN_MUST_USE tn_code tn_group_barrier(tn_group *group);
  * allowed. [host-thread] */
 TN_API void tn_group_release(tn_group *group);
 
-/* The backends, one line each: the name, and its release or the reason that it
- * cannot start here. The caller releases *out. [host-thread] */
-TN_API TN_MUST_USE tn_code tn_comm_describe(tn_runtime *rt, tn_text **out);
+/* Writes the backends to `to`, one line each: the name, and its release or the
+ * reason that it cannot start here. The text is cut to `bytes`, with the NUL;
+ * *length receives the length of the whole text, unless `length` is NULL.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_comm_describe(tn_runtime *rt, char *to,
+                                            size_t bytes, size_t *length);
 
 #ifdef __cplusplus
 }
