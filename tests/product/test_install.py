@@ -41,6 +41,7 @@ def holds_the_promised_files():
     for name in ("bin/tenon", "bin/opgen", "lib/libtenon.so",
                  "lib/libtenon.so.0", "lib/tenon/elemwise.so",
                  "lib/libtenon-graph.so", "lib/libtenon-graph.so.0",
+                 "lib/libtenon-data.so", "lib/libtenon-data.so.0",
                  "lib/libtenon-files.so.0", "lib/libtenon-manifest.so.0", "lib/tenon/tenon-probe",
                  "lib/tenon/blas/plugin.yaml",
                  "lib/pkgconfig/tenon.pc",
