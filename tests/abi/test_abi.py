@@ -112,9 +112,19 @@ def target_cases():
     stored = ("#include <tenon/plugin/op.h>\n"
               "uint64_t use(void);\n"
               "uint64_t use(void) {\n  return TN_BIT_I4 & TN_BITS_PACKED;\n}\n")
+    later = ("#include <tenon/plugin/op.h>\n"
+             "int32_t use(const tn_frame *call);\n"
+             "int32_t use(const tn_frame *call) {\n"
+             "  call->host->complete(call->host->defer(call), TN_OK, NULL);\n"
+             "  return TN_LATER;\n}\n")
     cases = []
     for each in COMPILERS:
         cases += [
+            (f"{each[0]} sees calls that complete later when 0.2 is the target",
+             lambda c=each: must_compile(c, later, "-DTN_TARGET_MINOR=2")),
+            (f"{each[0]} does not see them when 0.1 is the target",
+             lambda c=each: must_not_compile(c, later, "complete",
+                                             "-DTN_TARGET_MINOR=1")),
             (f"{each[0]} sees dependencies and losses when 0.2 is the target",
              lambda c=each: must_compile(c, loss, "-DTN_TARGET_MINOR=2")),
             (f"{each[0]} does not see dependencies when 0.1 is the target",
@@ -122,7 +132,7 @@ def target_cases():
                                              "-DTN_TARGET_MINOR=1")),
             (f"{each[0]} sees sets of storage types when 0.2 is the target",
              lambda c=each: must_compile(c, stored, "-DTN_TARGET_MINOR=2")),
-            (f"{each[0]} does not see them when 0.1 is the target",
+            (f"{each[0]} does not see sets when 0.1 is the target",
              lambda c=each: must_not_compile(c, stored, "TN_BIT_I4",
                                              "-DTN_TARGET_MINOR=1")),
             (f"{each[0]} sees host->extension when 0.1 is the target",

@@ -115,6 +115,47 @@ enum { TN_OPERAND_IN = 0, TN_OPERAND_OUT = 1, TN_OPERAND_AUX = 2 };
 /* One slice [begin, end) of a parallel loop; TN_OK or a code. [worker] */
 typedef int32_t tn_loop_body(void *arg, int64_t begin, int64_t end);
 
+#if TN_TARGET_MINOR >= 2
+/* A call that completes later. A kernel of the CPU with TN_KERNEL_LATER may
+ * return before its results are complete. Then no thread of the host waits for
+ * its network, file or other process:
+ *
+ *   int32_t acme_receive(const tn_frame *call) {
+ *     tn_later *later = call->host->defer(call);
+ *     if (later == NULL) return TN_UNSUPPORTED;  // the host has the reason
+ *     if (!acme_start(call, later))              // `later` is now void
+ *       return TN_FAIL(call, TN_IO, "cannot reach the server");
+ *     return TN_LATER;
+ *   }
+ *
+ *   // On a thread of the plugin, for each receive that has ended.
+ *   static void acme_end(const tn_frame *call, tn_later *later, int status) {
+ *     if (status == 0)
+ *       call->host->complete(later, TN_OK, NULL);
+ *     else
+ *       call->host->complete(later, TN_IO, "the connection was lost");
+ *   }
+ *
+ * The ticket counts only if compute returns TN_LATER. Then the frame and all
+ * that it refers to (operands, params, options, prepared, workspaces, instance)
+ * stay valid, and every operation that reads or overwrites the operands waits,
+ * until `complete` is called. Afterwards the plugin uses nothing of the call.
+ * `complete` may be called on any thread, and also before compute has returned:
+ * then the call is valid until compute returns.
+ *
+ * If compute returns another code, the ticket is void and must not be
+ * completed. A kernel that has its results at once returns TN_OK.
+ *
+ * Until the completion, threads of the plugin may use the host's functions
+ * `fail`, `log`, `cancelled` and `complete`, and no others.
+ *
+ * Kernels of devices with queues have TN_KERNEL_ASYNC instead: such a call is
+ * complete when its queue has executed it (device.h). */
+typedef struct tn_later tn_later; /* the ticket of one call */
+
+enum { TN_LATER = 1 }; /* result of compute: `complete` follows */
+#endif
+
 /* The host's functions, valid from `init` until `fini` has returned. */
 struct tn_host {
   uint32_t struct_size;
@@ -160,6 +201,25 @@ struct tn_host {
    * NULL, the loader calls its fini, and its init again after the other
    * plugins. Since 0.1. [load] */
   const void *(*extension)(const tn_host *host, const char *id);
+#endif
+
+#if TN_TARGET_MINOR >= 2
+  /* The ticket of a call that will complete later; further calls return the
+   * same one. NULL after TN_FAIL with the reason, if the kernel lacks
+   * TN_KERNEL_LATER, the call does not compute, or memory is low. Belongs to
+   * the host. Since 0.2. [worker] */
+  tn_later *(*defer)(const tn_frame *call);
+
+  /* Completes the call of a ticket, exactly once: TN_OK, or a failure and its
+   * reason. The text is copied; NULL: the last text of TN_FAIL for this call.
+   * The host writes temporaries back to their arrays and starts waiting
+   * operations before this returns. Since 0.2. [any] */
+  void (*complete)(tn_later *later, int32_t code, const char *text);
+
+  /* 1 after tn_runtime_shutdown, otherwise 0. The shutdown, and the end of a
+   * runtime, wait for all tickets. So work that may take long should then end
+   * early, and be completed with TN_BUSY. Since 0.2. [any] */
+  int32_t (*cancelled)(const tn_later *later);
 #endif
 };
 

@@ -71,8 +71,16 @@ enum {                                    /* tn_kernel.flags */
         * called on any block of elements: operands have its shape, and strides
         * of 0 where they repeat; `prepared` stays valid */
        TN_KERNEL_ELEMENTWISE =
-           1u << 4 /* bit 5: TN_KERNEL_REDUCTION of reduction.h */
+           1u << 4 /* bits 5 to 7: reduction.h, registers.h, device.h */
 };
+#if TN_TARGET_MINOR >= 2
+/* tn_kernel.flags: compute may return TN_LATER, and the call completes when the
+ * plugin calls host->complete (call.h). For the CPU, where a call is complete
+ * at the return of compute otherwise. Not together with TN_KERNEL_ELEMENTWISE
+ * or TN_KERNEL_REDUCTION. Without TN_KERNEL_REENTRANT, other calls without it
+ * start only after the completion. */
+enum { TN_KERNEL_LATER = 1u << 8 };
+#endif
 
 enum { TN_RESOURCE_RANDOM = 1 }; /* tn_kernel.resources */
 #define TN_MAX_WORKSPACES 8
@@ -136,7 +144,8 @@ typedef struct tn_kernel {
    * [any] */
   int32_t (*prepare)(const tn_frame *call, tn_plan *plan);
 
-  /* Computes the call. Returns TN_OK or TN_FAIL(...). [worker] */
+  /* Computes the call. Returns TN_OK or TN_FAIL(...); with TN_KERNEL_LATER
+   * also TN_LATER (call.h). [worker] */
   int32_t (*compute)(const tn_frame *call);
 
 #if TN_TARGET_MINOR >= 2
