@@ -11,12 +11,19 @@
 #include "tenon/engine.h"
 #include "tenon/plugin/comm.h"
 
-struct tn_group {
+struct tn_rank_group {
   tn_runtime *rt;
   tn_variable *keeper; /* keeps the runtime */
   const tn_comm *comm;
   tn_comm_group info;
 };
+
+tn_code tn__argument_check(const void *argument, const char *function,
+                           const char *name) {
+  return argument ? TN_OK
+                  : tn_fail(TN_INVALID, "%s: the argument `%s` is NULL",
+                            function, name);
+}
 
 static tn_code fail_for_reason(const char *function, tn_code code,
                                const tn_comm_reason *why) {
@@ -36,9 +43,10 @@ tn_code tn__comm_find(tn_runtime *rt, const char *function,
 }
 
 static tn_code create_group(tn_runtime *rt, const tn_comm *comm,
-                            tn_group **out) {
-  tn_group *group = calloc(1, sizeof *group);
-  if (!group) return tn_fail(TN_OUT_OF_MEMORY, "tn_group: no memory is left");
+                            tn_rank_group **out) {
+  tn_rank_group *group = calloc(1, sizeof *group);
+  if (!group)
+    return tn_fail(TN_OUT_OF_MEMORY, "tn_group_join: no memory is left");
   const tn_code rc = tn_variable_create(rt, NULL, NULL, &group->keeper);
   if (rc != TN_OK) {
     free(group);
@@ -51,7 +59,7 @@ static tn_code create_group(tn_runtime *rt, const tn_comm *comm,
   return TN_OK;
 }
 
-static void destroy_group(tn_group *group) {
+static void destroy_group(tn_rank_group *group) {
   tn_variable_release(group->keeper);
   free(group);
 }
@@ -82,22 +90,22 @@ static tn_comm_join describe_join(const tn_group_options *options) {
 }
 
 tn_code tn_group_join(tn_runtime *rt, const tn_group_options *options,
-                      tn_group **out) {
+                      tn_rank_group **out) {
   static const tn_group_options usual = {.struct_size = sizeof usual};
   const tn_comm *comm = NULL;
-  tn_group *group = NULL;
+  tn_rank_group *group = NULL;
   tn_comm_reason why = {""};
-  TN__REQUIRE_ARGUMENT(out);
+  TN__REQUIRE(out);
   *out = NULL;
-  TN__REQUIRE_ARGUMENT(rt);
+  TN__REQUIRE(rt);
   if (!options) options = &usual;
   if (options->struct_size < sizeof *options)
     return tn_fail(TN_INVALID,
                    "tn_group_join: tn_group_options.struct_size is %u; set it "
                    "to sizeof(tn_group_options)",
                    options->struct_size);
-  TN__TRY_CODE(tn__comm_find(rt, __func__, &comm));
-  TN__TRY_CODE(create_group(rt, comm, &group));
+  TN__TRY(tn__comm_find(rt, __func__, &comm));
+  TN__TRY(create_group(rt, comm, &group));
   const tn_comm_join how = describe_join(options);
   const tn_code rc = comm->join(comm->ctx, &how, &group->info, &why);
   if (rc != TN_OK) {
@@ -108,16 +116,16 @@ tn_code tn_group_join(tn_runtime *rt, const tn_group_options *options,
   return TN_OK;
 }
 
-tn_code tn_group_split(tn_group *group, int32_t colour, int32_t key,
-                       const char *name, tn_group **out) {
-  tn_group *part = NULL;
+tn_code tn_group_split(tn_rank_group *group, int32_t colour, int32_t key,
+                       const char *name, tn_rank_group **out) {
+  tn_rank_group *part = NULL;
   tn_comm_reason why = {""};
-  TN__REQUIRE_ARGUMENT(out);
+  TN__REQUIRE(out);
   *out = NULL;
-  TN__REQUIRE_ARGUMENT(group);
-  TN__REQUIRE_ARGUMENT(name);
+  TN__REQUIRE(group);
+  TN__REQUIRE(name);
   const tn_comm *comm = group->comm;
-  TN__TRY_CODE(create_group(group->rt, comm, &part));
+  TN__TRY(create_group(group->rt, comm, &part));
   const tn_code rc = comm->split(comm->ctx, group->info.id, colour, key, name,
                                  &part->info, &why);
   if (rc == TN_OK && part->info.size > 0)
@@ -127,7 +135,7 @@ tn_code tn_group_split(tn_group *group, int32_t colour, int32_t key,
   return rc == TN_OK ? rc : fail_for_reason(__func__, rc, &why);
 }
 
-void tn_group_release(tn_group *group) {
+void tn_group_release(tn_rank_group *group) {
   if (!group) return;
   (void)group->comm->leave(group->comm->ctx, group->info.id, NULL);
   destroy_group(group);
@@ -135,15 +143,15 @@ void tn_group_release(tn_group *group) {
 
 /* --------------------------------------------------------------- properties */
 
-const char *tn_group_name(const tn_group *group) {
+const char *tn_group_name(const tn_rank_group *group) {
   return group ? group->info.name : "";
 }
 
-int32_t tn_group_rank(const tn_group *group) {
+int32_t tn_group_rank(const tn_rank_group *group) {
   return group ? group->info.rank : 0;
 }
 
-int32_t tn_group_size(const tn_group *group) {
+int32_t tn_group_size(const tn_rank_group *group) {
   return group ? group->info.size : 0;
 }
 
@@ -164,8 +172,8 @@ tn_code tn__comm_barrier(tn_runtime *rt, const char *group) {
   return rc;
 }
 
-tn_code tn_group_barrier(tn_group *group) {
-  TN__REQUIRE_ARGUMENT(group);
+tn_code tn_group_barrier(tn_rank_group *group) {
+  TN__REQUIRE(group);
   return tn__comm_barrier(group->rt, group->info.name);
 }
 
@@ -174,9 +182,9 @@ tn_code tn_group_barrier(tn_group *group) {
 tn_code tn_comm_describe(tn_runtime *rt, char *to, size_t bytes,
                          size_t *length) {
   const tn_comm *comm = NULL;
-  TN__REQUIRE_ARGUMENT(rt);
-  if (bytes > 0) TN__REQUIRE_ARGUMENT(to);
-  TN__TRY_CODE(tn__comm_find(rt, __func__, &comm));
+  TN__REQUIRE(rt);
+  if (bytes > 0) TN__REQUIRE(to);
+  TN__TRY(tn__comm_find(rt, __func__, &comm));
   const int32_t n = comm->describe(comm->ctx, to, bytes);
   if (length) *length = (size_t)n;
   return TN_OK;

@@ -70,14 +70,14 @@ static tn_code check_list(const tn_kvstore *kv, const tn_keyed *items,
                           size_t n) {
   if (!items && n > 0)
     return tn_fail(TN_INVALID, "%s: the list of keys is NULL", kv->function);
-  for (size_t i = 0; i < n; ++i) TN__TRY_CODE(check_item(kv, &items[i]));
+  for (size_t i = 0; i < n; ++i) TN__TRY(check_item(kv, &items[i]));
   return TN_OK;
 }
 
 tn_code tn__kv_check_new(const tn_kvstore *kv, const tn_keyed *items,
                          size_t n) {
   char name[TN__KV_KEY_TEXT];
-  TN__TRY_CODE(check_list(kv, items, n));
+  TN__TRY(check_list(kv, items, n));
   for (size_t i = 0; i < n; ++i) {
     tn__kv_key_show(&items[i].key, name);
     if (items[i].n != 1)
@@ -100,9 +100,9 @@ static tn_code count_groups(const tn_kvstore *kv, const tn_keyed *items,
                             size_t n, tn__kv_batch *batch) {
   for (size_t i = 0; i < n; ++i) {
     tn__kv_entry *entry = NULL;
-    TN__TRY_CODE(tn__kv_find_or_fail(kv, &items[i].key, &entry));
+    TN__TRY(tn__kv_find_or_fail(kv, &items[i].key, &entry));
     for (uint32_t k = 0; k < items[i].n; ++k)
-      TN__TRY_CODE(check_array(kv, entry, &items[i], k));
+      TN__TRY(check_array(kv, entry, &items[i], k));
     if (entry->group == 0) {
       batch->groups[batch->n++] =
           (tn__kv_group){.entry = entry, .priority = items[i].priority};
@@ -150,7 +150,7 @@ tn_code tn__kv_batch_init(const tn_kvstore *kv, const tn_keyed *items, size_t n,
                           tn__kv_batch *out) {
   size_t n_arrays = 0;
   *out = (tn__kv_batch){0};
-  TN__TRY_CODE(check_list(kv, items, n));
+  TN__TRY(check_list(kv, items, n));
   if (n == 0) return TN_OK;
   for (size_t i = 0; i < n; ++i) n_arrays += items[i].n;
   out->groups = calloc(n, sizeof *out->groups);

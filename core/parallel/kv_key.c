@@ -240,6 +240,7 @@ tn_code tn__kv_entry_create(const tn_key *key, tn__kv_entry **out) {
   entry->text = text;
   entry->key = (tn_key){text, key->text ? 0 : key->number};
   entry->hash = hash_key(&entry->key);
+  entry->owner = -1;
   *out = entry;
   return TN_OK;
 }
@@ -255,6 +256,7 @@ void tn__kv_entry_destroy(tn__kv_entry *entry) {
     tn_array_release(entry->copies[i]);
   free(entry->copies);
   tn_array_release(entry->sum);
+  tn_array_release(entry->total);
   tn_array_release(entry->local);
   free(entry->text);
   free(entry);

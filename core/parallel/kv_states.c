@@ -7,6 +7,9 @@
  *
  * where KEY is "n3" for a number and "tweight" for a text. Bytes of a text
  * other than letters, digits, "_" and "-" are written as "%" and two digits.
+ *
+ * In a store with ranks, the states of an owner are sent to all ranks first,
+ * and rank 0 writes the file.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,7 +65,7 @@ static tn_code add_item(const tn_kvstore *kv, content *to, char *name,
 /* A new array on the CPU with these elements. */
 static tn_code make_array(tn_runtime *rt, const tn_spec *spec, const void *data,
                           size_t bytes, tn_array **out) {
-  TN__TRY_CODE(tn_array_create(rt, spec, out));
+  TN__TRY(tn_array_create(rt, spec, out));
   const tn_code rc = tn_array_set(*out, data, bytes);
   if (rc == TN_OK) return rc;
   tn_array_release(*out);
@@ -70,17 +73,38 @@ static tn_code make_array(tn_runtime *rt, const tn_spec *spec, const void *data,
   return rc;
 }
 
-static tn_code add_entry(const tn_kvstore *kv, content *to,
-                         const tn__kv_entry *entry) {
+/* Sends the states of an owner to all ranks, into `to`. */
+static tn_code share_states(tn_kvstore *kv, const tn__kv_entry *entry,
+                            tn_array **to) {
+  tn_array **from = tn__kv_is_owner(kv, entry) ? entry->states : to;
+  for (uint32_t k = 0; k < kv->updater.n_states; ++k)
+    TN__TRY(tn__kv_ranks_broadcast(kv, entry->owner, from[k], to[k]));
+  return TN_OK;
+}
+
+/* Adds the count of updates and the states of a key. */
+static tn_code add_states(const tn_kvstore *kv, content *to,
+                          const tn__kv_entry *entry, tn_array **states) {
   const tn_op *desc = tn_operator_desc(kv->updater.op);
   tn_array *count = NULL;
-  TN__TRY_CODE(make_array(kv->rt, &(tn_spec){TN_I64, 0, NULL},
-                          &entry->n_updates, sizeof entry->n_updates, &count));
+  TN__TRY(make_array(kv->rt, &(tn_spec){TN_I64, 0, NULL}, &entry->n_updates,
+                     sizeof entry->n_updates, &count));
   tn_code rc = add_item(kv, to, make_name(&entry->key, ""), count);
   tn_array_release(count);
   for (uint32_t k = 0; k < kv->updater.n_states && rc == TN_OK; ++k)
-    rc = add_item(kv, to, make_name(&entry->key, desc->aux[k]->name),
-                  entry->states[k]);
+    rc =
+        add_item(kv, to, make_name(&entry->key, desc->aux[k]->name), states[k]);
+  return rc;
+}
+
+static tn_code add_entry(tn_kvstore *kv, content *to,
+                         const tn__kv_entry *entry) {
+  tn_array **shared = NULL;
+  if (entry->owner < 0) return add_states(kv, to, entry, entry->states);
+  TN__TRY(tn__kv_states_create(kv, entry, &shared));
+  tn_code rc = share_states(kv, entry, shared);
+  if (rc == TN_OK) rc = add_states(kv, to, entry, shared);
+  tn__kv_states_release(shared, kv->updater.n_states);
   return rc;
 }
 
@@ -106,14 +130,15 @@ static tn_code check_operator(const tn_kvstore *kv) {
                  kv->function);
 }
 
-static tn_code collect_states(const tn_kvstore *kv, content *to) {
+static tn_code collect_states(tn_kvstore *kv, content *to) {
   const size_t most = 1 + kv->table.n * (1u + kv->updater.n_states);
   to->items = calloc(most, sizeof *to->items);
   to->names = calloc(most, sizeof *to->names);
   if (!to->items || !to->names) return tn__kv_fail_memory(kv->function);
-  TN__TRY_CODE(add_operator(kv, to));
+  TN__TRY(add_operator(kv, to));
   for (size_t i = 0; i < kv->table.n; ++i)
-    if (kv->table.v[i]->states) TN__TRY_CODE(add_entry(kv, to, kv->table.v[i]));
+    if (kv->table.v[i]->n_updates > 0)
+      TN__TRY(add_entry(kv, to, kv->table.v[i]));
   return TN_OK;
 }
 
@@ -126,18 +151,18 @@ static void release_content(content *to) {
   free(to->names);
 }
 
-tn_code tn__kv_states_save(const tn_kvstore *kv, const char *path) {
+tn_code tn__kv_states_save(tn_kvstore *kv, const char *path) {
   content to = {0};
-  TN__TRY_CODE(check_operator(kv));
+  TN__TRY(check_operator(kv));
   tn_code rc = collect_states(kv, &to);
-  if (rc == TN_OK)
+  if (rc == TN_OK && kv->ranks.rank == 0)
     rc = tn_bundle_save(
         kv->rt, path,
         &(tn_bundle_content){.struct_size = sizeof(tn_bundle_content),
                              .items = to.items,
                              .n_items = to.n});
   release_content(&to);
-  return rc;
+  return tn__kv_ranks_agree(kv, rc);
 }
 
 /* ------------------------------------------------------------------ loading */
@@ -161,7 +186,7 @@ static tn_code compare_operator(loading *l) {
   const char *own = tn_operator_name(l->kv->updater.op);
   tn_array *array = NULL;
   char name[256] = "";
-  TN__TRY_CODE(tn_bundle_get(l->file, "operator", 0, &array));
+  TN__TRY(tn_bundle_get(l->file, "operator", 0, &array));
   const tn_tensor *t = tn_array_tensor(array);
   tn_code rc = TN_OK;
   if (t->dtype == TN_U8 && t->ndim == 1 && t->shape[0] < (int64_t)sizeof name)
@@ -184,7 +209,7 @@ static bool is_alike(const tn_tensor *a, const tn_tensor *b) {
 /* Reads an array of the file into one of the same shape and type. */
 static tn_code read_into(loading *l, const char *name, tn_array *to) {
   tn_array *from = NULL;
-  TN__TRY_CODE(tn_bundle_get(l->file, name, 0, &from));
+  TN__TRY(tn_bundle_get(l->file, name, 0, &from));
   tn_code rc = is_alike(tn_array_tensor(from), tn_array_tensor(to))
                    ? tn_array_copy(to, from)
                    : tn_fail(TN_SHAPE,
@@ -198,7 +223,7 @@ static tn_code read_into(loading *l, const char *name, tn_array *to) {
 
 static tn_code read_count(loading *l, const char *name, int64_t *out) {
   tn_array *count = NULL;
-  TN__TRY_CODE(tn_array_create(l->kv->rt, &(tn_spec){TN_I64, 0, NULL}, &count));
+  TN__TRY(tn_array_create(l->kv->rt, &(tn_spec){TN_I64, 0, NULL}, &count));
   tn_code rc = read_into(l, name, count);
   if (rc == TN_OK) rc = tn_array_get(count, out, sizeof *out);
   tn_array_release(count);
@@ -251,13 +276,19 @@ static tn_code read_entry(loading *l, size_t i) {
 }
 
 static tn_code read_file(loading *l) {
-  TN__TRY_CODE(compare_operator(l));
-  for (size_t i = 0; i < l->kv->table.n; ++i) TN__TRY_CODE(read_entry(l, i));
+  TN__TRY(compare_operator(l));
+  for (size_t i = 0; i < l->kv->table.n; ++i) TN__TRY(read_entry(l, i));
   if (l->n_read == tn_bundle_size(l->file)) return TN_OK;
   return tn_fail(TN_NOT_FOUND,
                  "%s: %s has the states of keys that the store does not have; "
                  "init all keys first",
                  l->kv->function, l->path);
+}
+
+/* Drops the states of a key that another rank owns. */
+static void drop_states(tn__kv_entry *entry, uint32_t n_states) {
+  tn__kv_states_release(entry->states, n_states);
+  entry->states = NULL;
 }
 
 /* Gives each entry the states that were read, or the old ones back. */
@@ -270,6 +301,7 @@ static void end_loading(loading *l, bool use) {
       entry->states = l->entries[i].states;
       entry->n_updates = l->entries[i].states ? l->entries[i].n_updates : 0;
       l->entries[i] = old;
+      if (!tn__kv_is_owner(l->kv, entry)) drop_states(entry, n);
     }
     tn__kv_states_release(l->entries[i].states, n);
   }
@@ -277,16 +309,14 @@ static void end_loading(loading *l, bool use) {
   tn_bundle_close(l->file);
 }
 
-tn_code tn__kv_states_load(const tn_kvstore *kv, const char *path) {
+tn_code tn__kv_states_load(tn_kvstore *kv, const char *path) {
   loading l = {.kv = kv, .path = path};
-  TN__TRY_CODE(check_operator(kv));
-  TN__TRY_CODE(tn_bundle_open(kv->rt, path, &l.file));
+  TN__TRY(check_operator(kv));
   l.entries = calloc(kv->table.n + 1, sizeof *l.entries);
-  if (!l.entries) {
-    tn_bundle_close(l.file);
-    return tn__kv_fail_memory(kv->function);
-  }
-  const tn_code rc = read_file(&l);
-  end_loading(&l, rc == TN_OK);
+  tn_code rc = l.entries ? tn_bundle_open(kv->rt, path, &l.file)
+                         : tn__kv_fail_memory(kv->function);
+  if (rc == TN_OK) rc = read_file(&l);
+  rc = tn__kv_ranks_agree(kv, rc);
+  if (l.entries) end_loading(&l, rc == TN_OK);
   return rc;
 }

@@ -58,12 +58,12 @@ static tn_code create_copy(const tn_kvstore *kv, tn__kv_entry *entry,
 /* Replaces array `i` of a group by a copy on the device of the value. */
 static tn_code copy_array(tn_kvstore *kv, tn__kv_group *group, size_t i) {
   tn__kv_entry *entry = group->entry;
-  TN__TRY_CODE(reserve_copies(kv, entry, group->n));
+  TN__TRY(reserve_copies(kv, entry, group->n));
   tn_array **copy = &entry->copies[i];
   if (!*copy)
-    TN__TRY_CODE(settle_step(kv, group, NULL,
-                             create_copy(kv, entry, group->arrays[i], copy)));
-  TN__TRY_CODE(
+    TN__TRY(settle_step(kv, group, NULL,
+                        create_copy(kv, entry, group->arrays[i], copy)));
+  TN__TRY(
       settle_step(kv, group, *copy, tn_array_copy(*copy, group->arrays[i])));
   group->arrays[i] = *copy;
   return TN_OK;
@@ -74,7 +74,7 @@ static tn_code gather_arrays(tn_kvstore *kv, tn__kv_group *group) {
   const tn_place place = tn__kv_place_of(group->entry->local);
   for (size_t i = 0; i < group->n; ++i)
     if (!is_same_place(tn__kv_place_of(group->arrays[i]), place))
-      TN__TRY_CODE(copy_array(kv, group, i));
+      TN__TRY(copy_array(kv, group, i));
   return TN_OK;
 }
 
@@ -90,11 +90,12 @@ static tn_code find_add(tn_kvstore *kv) {
 
 static tn_code sum_arrays(tn_kvstore *kv, tn__kv_group *group) {
   tn__kv_entry *entry = group->entry;
-  tn_array **sum = tn__kv_has_updater(kv) ? &entry->sum : &entry->local;
-  TN__TRY_CODE(settle_step(kv, group, NULL, find_add(kv)));
-  TN__TRY_CODE(gather_arrays(kv, group));
+  const bool is_value = !tn__kv_has_updater(kv) && !kv->kind->has_ranks;
+  tn_array **sum = is_value ? &entry->local : &entry->sum;
+  TN__TRY(settle_step(kv, group, NULL, find_add(kv)));
+  TN__TRY(gather_arrays(kv, group));
   if (!*sum)
-    TN__TRY_CODE(
+    TN__TRY(
         settle_step(kv, group, NULL,
                     tn__kv_create_like(kv->rt, entry->local,
                                        tn__kv_place_of(entry->local), sum)));
@@ -105,9 +106,10 @@ static tn_code sum_arrays(tn_kvstore *kv, tn__kv_group *group) {
               NULL, &(const tn_outputs){1, sum, NULL}));
 }
 
-/* A single array is used where it is, unless an updater reads it. */
+/* A single array is used where it is, if it is only copied. */
 static tn_code pass_array(tn_kvstore *kv, tn__kv_group *group) {
-  if (tn__kv_has_updater(kv)) TN__TRY_CODE(gather_arrays(kv, group));
+  if (tn__kv_has_updater(kv) || kv->kind->has_ranks)
+    TN__TRY(gather_arrays(kv, group));
   group->received = group->arrays[0];
   return TN_OK;
 }

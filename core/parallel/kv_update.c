@@ -58,8 +58,8 @@ static tn_code read_params(const tn_kvstore *kv, const char *params,
   out->text = malloc(bytes);
   if (!out->text) return tn__kv_fail_memory(kv->function);
   memcpy(out->text, params, bytes);
-  TN__TRY_CODE(tn_params_parse(out->op, params, &out->params));
-  TN__TRY_CODE(check_form(kv, out));
+  TN__TRY(tn_params_parse(out->op, params, &out->params));
+  TN__TRY(check_form(kv, out));
   const tn_op *desc = tn_operator_desc(out->op);
   out->n_states = desc->n_aux;
   if (!declares_step(desc)) return TN_OK;
@@ -77,7 +77,7 @@ static tn_code read_params(const tn_kvstore *kv, const char *params,
 tn_code tn__kv_updater_init(const tn_kvstore *kv, const char *name,
                             const char *params, tn__kv_updater *out) {
   *out = (tn__kv_updater){0};
-  TN__TRY_CODE(tn_operator_get(kv->rt, name, &out->op));
+  TN__TRY(tn_operator_get(kv->rt, name, &out->op));
   const tn_code rc = read_params(kv, params ? params : "", out);
   if (rc != TN_OK) tn__kv_updater_deinit(out);
   return rc;
@@ -115,7 +115,7 @@ static tn_code create_state(const tn_kvstore *kv, const tn__kv_entry *entry,
                             const tn_arg *arg, const tn_sig *sig,
                             tn_array **out) {
   const tn_spec spec = {sig->dtype, sig->ndim, sig->shape};
-  TN__TRY_CODE(
+  TN__TRY(
       tn_array_create_on(kv->rt, &spec, tn__kv_place_of(entry->local), out));
   const tn_code rc = arg->initial
                          ? fill_array(kv->rt, *out, strtod(arg->initial, NULL))
@@ -154,8 +154,8 @@ tn_code tn__kv_states_create(const tn_kvstore *kv, const tn__kv_entry *entry,
   const tn__kv_updater *updater = &kv->updater;
   const tn_op *desc = tn_operator_desc(updater->op);
   uint32_t n_out = 0;
-  TN__TRY_CODE(tn_operator_outputs(updater->op, updater->params, N_INPUTS,
-                                   &n_out, NULL));
+  TN__TRY(tn_operator_outputs(updater->op, updater->params, N_INPUTS, &n_out,
+                              NULL));
   const uint32_t first = N_INPUTS + n_out;
   tn_sig *sigs = calloc(first + updater->n_states, sizeof *sigs);
   tn_array **states = calloc(updater->n_states + 1u, sizeof(tn_array *));
@@ -178,7 +178,7 @@ tn_code tn__kv_states_create(const tn_kvstore *kv, const tn__kv_entry *entry,
 static tn_code set_step(tn__kv_updater *updater, int64_t step) {
   tn_params *params = NULL;
   if (!updater->has_step || updater->step == step) return TN_OK;
-  TN__TRY_CODE(parse_step(updater, step, &params));
+  TN__TRY(parse_step(updater, step, &params));
   tn_params_release(updater->params);
   updater->params = params;
   updater->step = step;

@@ -10,12 +10,9 @@
 
 /* -------------------------------------------------------------------- kinds */
 
-typedef struct tn__kv_kind {
-  const char *name;
-  bool on_cpu; /* values are on cpu(0), otherwise on the device of the init */
-} tn__kv_kind;
-
-static const tn__kv_kind kinds[] = {{"local", true}, {"device", false}};
+static const tn__kv_kind kinds[] = {{"local", true, false},
+                                    {"device", false, false},
+                                    {"dist_sync", false, true}};
 
 static const tn__kv_kind *find_kind(const char *name) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
@@ -32,6 +29,7 @@ static tn_code create_store(tn_runtime *rt, const tn__kv_kind *kind,
   kv->rt = rt;
   kv->kind = kind;
   kv->n_owners = 1;
+  kv->ranks.size = 1;
   tn_code rc = tn_variable_create(rt, NULL, NULL, &kv->keeper);
   if (rc == TN_OK && pthread_mutex_init(&kv->lock, NULL) != 0) {
     tn_variable_release(kv->keeper);
@@ -45,20 +43,31 @@ static tn_code create_store(tn_runtime *rt, const tn__kv_kind *kind,
 }
 
 tn_code tn_kvstore_create(tn_runtime *rt, const char *kind,
-                          const struct tn_kvstore_options *options,
-                          tn_kvstore **out) {
-  TN__REQUIRE_ARGUMENT(out);
+                          const tn_kvstore_options *options, tn_kvstore **out) {
+  static const tn_kvstore_options usual = {.struct_size = sizeof usual};
+  TN__REQUIRE(out);
   *out = NULL;
-  TN__REQUIRE_ARGUMENT(rt);
-  TN__REQUIRE_ARGUMENT(kind);
-  (void)options;
+  TN__REQUIRE(rt);
+  TN__REQUIRE(kind);
+  if (!options) options = &usual;
+  if (options->struct_size < sizeof *options)
+    return tn_fail(TN_INVALID,
+                   "tn_kvstore_create: tn_kvstore_options.struct_size is %u; "
+                   "set it to sizeof(tn_kvstore_options)",
+                   options->struct_size);
   const tn__kv_kind *found = find_kind(kind);
   if (!found)
     return tn_fail(TN_INVALID,
                    "tn_kvstore_create: `%s` is no kind of store; the kinds are "
-                   "local and device",
+                   "local, device and dist_sync",
                    kind);
-  return create_store(rt, found, out);
+  TN__TRY(create_store(rt, found, out));
+  if (!found->has_ranks) return TN_OK;
+  const tn_code rc = tn__kv_ranks_init(*out, options);
+  if (rc == TN_OK) return rc;
+  tn_kvstore_release(*out);
+  *out = NULL;
+  return rc;
 }
 
 tn_kvstore *tn_kvstore_retain(tn_kvstore *kv) {
@@ -76,6 +85,7 @@ void tn_kvstore_release(tn_kvstore *kv) {
   drop_states(kv);
   tn__kv_updater_deinit(&kv->updater);
   tn__kv_table_deinit(&kv->table);
+  tn__kv_ranks_deinit(&kv->ranks);
   (void)pthread_mutex_destroy(&kv->lock);
   tn_variable_release(kv->keeper);
   free(kv);
@@ -86,18 +96,17 @@ const char *tn_kvstore_kind(const tn_kvstore *kv) {
 }
 
 int32_t tn_kvstore_rank(const tn_kvstore *kv) {
-  (void)kv;
-  return 0;
+  return kv ? kv->ranks.rank : 0;
 }
 
 int32_t tn_kvstore_size(const tn_kvstore *kv) {
-  (void)kv;
-  return 1;
+  return kv ? kv->ranks.size : 0;
 }
 
 tn_code tn_kvstore_barrier(tn_kvstore *kv) {
-  TN__REQUIRE_ARGUMENT(kv);
-  return TN_OK;
+  TN__REQUIRE(kv);
+  if (!kv->kind->has_ranks) return TN_OK;
+  return tn__comm_barrier(kv->rt, kv->ranks.group);
 }
 
 static void lock_store(tn_kvstore *kv, const char *function) {
@@ -123,16 +132,24 @@ static tn_code create_value(tn_kvstore *kv, const tn_keyed *item,
       kv->kind->on_cpu ? (tn_place){TN_DEVICE_CPU, 0} : tn__kv_place_of(first);
   if (tn__kv_entry_create(&item->key, out) != TN_OK)
     return tn__kv_fail_memory(kv->function);
-  TN__TRY_CODE(tn__kv_create_like(kv->rt, first, place, &(*out)->local));
-  return tn__kv_settle(kv, &item->key, (*out)->local,
-                       tn_array_copy((*out)->local, first));
+  TN__TRY(tn__kv_create_like(kv->rt, first, place, &(*out)->local));
+  TN__TRY(tn__kv_settle(kv, &item->key, (*out)->local,
+                        tn_array_copy((*out)->local, first)));
+  return kv->kind->has_ranks ? tn__kv_ranks_share(kv, *out) : TN_OK;
+}
+
+/* Removes the keys after the first `n`. */
+static void remove_keys(tn_kvstore *kv, size_t n) {
+  for (size_t i = n; i < kv->table.n; ++i)
+    tn__kv_ranks_forget(kv, kv->table.v[i]);
+  tn__kv_table_cut(&kv->table, n);
 }
 
 /* Adds new keys: all, or none. A key that is twice in the list is found when
  * its second entry is about to be added. */
 static tn_code add_keys(tn_kvstore *kv, const tn_keyed *items, size_t n) {
   const size_t n_before = kv->table.n;
-  TN__TRY_CODE(tn__kv_check_new(kv, items, n));
+  TN__TRY(tn__kv_check_new(kv, items, n));
   if (tn__kv_table_reserve(&kv->table, n) != TN_OK)
     return tn__kv_fail_memory(kv->function);
   for (size_t i = 0; i < n; ++i) {
@@ -144,7 +161,7 @@ static tn_code add_keys(tn_kvstore *kv, const tn_keyed *items, size_t n) {
       continue;
     }
     if (entry) tn__kv_entry_destroy(entry);
-    tn__kv_table_cut(&kv->table, n_before);
+    remove_keys(kv, n_before);
     return rc;
   }
   return TN_OK;
@@ -153,7 +170,8 @@ static tn_code add_keys(tn_kvstore *kv, const tn_keyed *items, size_t n) {
 static tn_code push_values(tn_kvstore *kv, const tn_keyed *items, size_t n) {
   tn__kv_batch batch;
   tn_code rc = tn__kv_batch_init(kv, items, n, &batch);
-  for (size_t g = 0; g < batch.n && rc == TN_OK; ++g) {
+  if (rc == TN_OK && kv->kind->has_ranks) rc = tn__kv_ranks_push(kv, &batch);
+  for (size_t g = 0; g < batch.n && rc == TN_OK && !kv->kind->has_ranks; ++g) {
     rc = tn__kv_sum(kv, &batch.groups[g]);
     if (rc == TN_OK) rc = tn__kv_update(kv, &batch.groups[g]);
   }
@@ -179,19 +197,19 @@ static tn_code pull_values(tn_kvstore *kv, const tn_keyed *items, size_t n) {
 }
 
 tn_code tn_kvstore_init(tn_kvstore *kv, const tn_keyed *values, size_t n) {
-  TN__REQUIRE_ARGUMENT(kv);
+  TN__REQUIRE(kv);
   lock_store(kv, __func__);
   return unlock_store(kv, add_keys(kv, values, n));
 }
 
 tn_code tn_kvstore_push(tn_kvstore *kv, const tn_keyed *values, size_t n) {
-  TN__REQUIRE_ARGUMENT(kv);
+  TN__REQUIRE(kv);
   lock_store(kv, __func__);
   return unlock_store(kv, push_values(kv, values, n));
 }
 
 tn_code tn_kvstore_pull(tn_kvstore *kv, const tn_keyed *out, size_t n) {
-  TN__REQUIRE_ARGUMENT(kv);
+  TN__REQUIRE(kv);
   lock_store(kv, __func__);
   return unlock_store(kv, pull_values(kv, out, n));
 }
@@ -208,7 +226,7 @@ static tn_code check_list(const tn_kvstore *kv, const tn_keyed *items,
 tn_code tn_kvstore_push_pull(tn_kvstore *kv, const tn_keyed *values,
                              size_t n_values, const tn_keyed *out,
                              size_t n_out) {
-  TN__REQUIRE_ARGUMENT(kv);
+  TN__REQUIRE(kv);
   lock_store(kv, __func__);
   tn_code rc = check_list(kv, out, n_out);
   if (rc == TN_OK) rc = push_values(kv, values, n_values);
@@ -219,13 +237,13 @@ tn_code tn_kvstore_push_pull(tn_kvstore *kv, const tn_keyed *values,
 tn_code tn_kvstore_broadcast(tn_kvstore *kv, const tn_keyed *values,
                              size_t n_values, const tn_keyed *out,
                              size_t n_out) {
-  TN__REQUIRE_ARGUMENT(kv);
+  TN__REQUIRE(kv);
   lock_store(kv, __func__);
   const size_t n_before = kv->table.n;
   tn_code rc = add_keys(kv, values, n_values);
   if (rc == TN_OK) {
     rc = pull_values(kv, out, n_out);
-    if (rc != TN_OK) tn__kv_table_cut(&kv->table, n_before);
+    if (rc != TN_OK) remove_keys(kv, n_before);
   }
   return unlock_store(kv, rc);
 }
@@ -234,7 +252,7 @@ tn_code tn_kvstore_broadcast(tn_kvstore *kv, const tn_keyed *values,
 
 tn_code tn_kvstore_set_updater(tn_kvstore *kv, tn_kvstore_update *update,
                                void *ctx, void (*drop)(void *ctx)) {
-  TN__REQUIRE_ARGUMENT(kv);
+  TN__REQUIRE(kv);
   lock_store(kv, __func__);
   tn__kv_updater old = kv->updater;
   drop_states(kv);
@@ -246,8 +264,8 @@ tn_code tn_kvstore_set_updater(tn_kvstore *kv, tn_kvstore_update *update,
 
 tn_code tn_kvstore_set_optimizer(tn_kvstore *kv, const char *name,
                                  const char *params) {
-  TN__REQUIRE_ARGUMENT(kv);
-  TN__REQUIRE_ARGUMENT(name);
+  TN__REQUIRE(kv);
+  TN__REQUIRE(name);
   lock_store(kv, __func__);
   tn__kv_updater updater, old = kv->updater;
   const tn_code rc = tn__kv_updater_init(kv, name, params, &updater);
@@ -260,15 +278,15 @@ tn_code tn_kvstore_set_optimizer(tn_kvstore *kv, const char *name,
 }
 
 tn_code tn_kvstore_save_states(tn_kvstore *kv, const char *path) {
-  TN__REQUIRE_ARGUMENT(kv);
-  TN__REQUIRE_ARGUMENT(path);
+  TN__REQUIRE(kv);
+  TN__REQUIRE(path);
   lock_store(kv, __func__);
   return unlock_store(kv, tn__kv_states_save(kv, path));
 }
 
 tn_code tn_kvstore_load_states(tn_kvstore *kv, const char *path) {
-  TN__REQUIRE_ARGUMENT(kv);
-  TN__REQUIRE_ARGUMENT(path);
+  TN__REQUIRE(kv);
+  TN__REQUIRE(path);
   lock_store(kv, __func__);
   return unlock_store(kv, tn__kv_states_load(kv, path));
 }

@@ -12,19 +12,19 @@
 #include "tenon/engine.h"
 #include "tenon/plugin/comm.h"
 
-#define TN__REQUIRE_ARGUMENT(argument)                                      \
-  do {                                                                      \
-    if (!(argument))                                                        \
-      return tn_fail(TN_INVALID, "%s: the argument `%s` is NULL", __func__, \
-                     #argument);                                            \
-  } while (0)
-
-#define TN__TRY_CODE(call)            \
+#define TN__TRY(call)                 \
   do {                                \
     const tn_code code_ = (call);     \
     if (code_ != TN_OK) return code_; \
   } while (0)
 
+/* Checks an argument of the public function that contains this line. */
+#define TN__REQUIRE(argument) \
+  TN__TRY(tn__argument_check((argument), __func__, #argument))
+
+/* TN_INVALID if a pointer is NULL. */
+tn_code tn__argument_check(const void *argument, const char *function,
+                           const char *name);
 /* The table of plugin `comm`; TN_NOT_FOUND in the name of a public function. */
 tn_code tn__comm_find(tn_runtime *rt, const char *function,
                       const tn_comm **out);

@@ -5,6 +5,7 @@
  *        kv_batch.c   checks the list of a call and groups it by keys
  *        kv_sum.c     sums the arrays of a key on the device of its value
  *        kv_update.c  updaters: none, a function, an operator with states
+ *        kv_sync.c    sums and updates over the ranks of a group
  *        kv_states.c  files of states
  *        kvstore.c    the public functions
  *
@@ -33,6 +34,9 @@ typedef struct tn__kv_entry {
   tn_array **states; /* of the operator; NULL until the first update */
   int64_t n_updates; /* by the operator */
   size_t group;      /* of the current batch, from 1; 0: none */
+  tn_array *total;   /* over all ranks; NULL until it is needed */
+  uint64_t bytes;    /* of the value */
+  int32_t owner;     /* the rank that updates the value; -1: each rank */
 } tn__kv_entry;
 
 /* The entries in the order of their init, and a hash table of their numbers. */
@@ -56,10 +60,28 @@ typedef struct tn__kv_updater {
   int64_t step; /* of `params` */
 } tn__kv_updater;
 
+/* A kind of store. */
+typedef struct tn__kv_kind {
+  const char *name;
+  bool on_cpu;    /* values are on cpu(0), not on the device of the init */
+  bool has_ranks; /* values are the same on all ranks of a group */
+} tn__kv_kind;
+
+/* The part of a store with ranks. */
+typedef struct tn__kv_ranks {
+  char *group; /* its name */
+  int32_t rank;
+  int32_t size;
+  uint64_t bucket_bytes;
+  uint64_t owner_bytes;
+  uint64_t *owned; /* bytes that each rank owns */
+} tn__kv_ranks;
+
 struct tn_kvstore {
   tn_runtime *rt;
   tn_variable *keeper; /* keeps the runtime */
-  const struct tn__kv_kind *kind;
+  const tn__kv_kind *kind;
+  tn__kv_ranks ranks;
   _Atomic int64_t n_owners;
   pthread_mutex_t lock;
   const char *function; /* in progress, for messages */
@@ -150,9 +172,28 @@ tn_code tn__kv_states_create(const tn_kvstore *kv, const tn__kv_entry *entry,
                              tn_array ***out);
 void tn__kv_states_release(tn_array **states, uint32_t n);
 
+/* ---------------------------------------------------------------- kv_sync.c */
+
+/* Finds the group. */
+tn_code tn__kv_ranks_init(tn_kvstore *kv, const tn_kvstore_options *options);
+void tn__kv_ranks_deinit(tn__kv_ranks *ranks);
+/* Chooses the owner of a new key, and sends it the value of rank 0. */
+tn_code tn__kv_ranks_share(tn_kvstore *kv, tn__kv_entry *entry);
+/* Takes back the choice of an owner, for a key that is removed again. */
+void tn__kv_ranks_forget(tn_kvstore *kv, const tn__kv_entry *entry);
+/* Sums a batch over the ranks, and updates the values on all of them. */
+tn_code tn__kv_ranks_push(tn_kvstore *kv, tn__kv_batch *batch);
+/* True if this rank updates the value and has its states. */
+bool tn__kv_is_owner(const tn_kvstore *kv, const tn__kv_entry *entry);
+/* Sends an array of one rank to all, into the array `to`. */
+tn_code tn__kv_ranks_broadcast(tn_kvstore *kv, int32_t root, tn_array *from,
+                               tn_array *to);
+/* Waits for all ranks, and returns the first failure among them. */
+tn_code tn__kv_ranks_agree(tn_kvstore *kv, tn_code code);
+
 /* -------------------------------------------------------------- kv_states.c */
 
-tn_code tn__kv_states_save(const tn_kvstore *kv, const char *path);
-tn_code tn__kv_states_load(const tn_kvstore *kv, const char *path);
+tn_code tn__kv_states_save(tn_kvstore *kv, const char *path);
+tn_code tn__kv_states_load(tn_kvstore *kv, const char *path);
 
 #endif /* TENON_PARALLEL_STORE_H_ */

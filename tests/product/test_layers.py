@@ -66,6 +66,7 @@ BELOW = {
         "core/loading", "core/exchange", "core/records", "core/tape", "core/plan",
         "core/graph", "core/gradient", "core/graph_json", "core/passes",
         "core/program", "core/execution", "core/program_bind"]),
+    "core/parallel": (None, []),  # like a host, the public functions alone
     "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
     "tools/tenon": (None, []),
     "tools/probe": (None, ["core/base", "sdk/manifest"]),

@@ -77,6 +77,30 @@
  *   device       the value of a key stays on the device of the array that
  *                tn_kvstore_init got, and its sums are computed there. Keys on
  *                different devices divide the work
+ *   dist_sync    as `device`, and the values are the same on all ranks of a
+ *                group (comm.h)
+ *
+ * RANKS
+ *
+ * With dist_sync all ranks call init, push and broadcast in the same order,
+ * with the same keys, priorities, shapes and types. A key begins with the value
+ * of rank 0. A push sums the arrays of all ranks, and all of them update their
+ * value in the same way, so all values stay equal:
+ *
+ * - Keys of one push share collective calls of at most `bucket_bytes`, in the
+ *   order of their priorities. The call of a bucket begins when the arrays of
+ *   its keys are complete, so push the gradients of a layer as soon as they are
+ *   scheduled, or all in one call with priorities.
+ * - Large keys, those of at least `owner_bytes`, have an *owner*: a rank that
+ *   receives the sum, updates the value, and sends it to all. Only the owner
+ *   computes the update and has the states. Owners are chosen at the init, so
+ *   that each rank owns about the same number of bytes. Without an updater
+ *   there is nothing to divide, and no key is treated in this way.
+ *
+ * A pull copies the value of its rank, and sends nothing. The updater must be
+ * the same on all ranks, and a function must compute the same on all of them.
+ * A call that fails on one rank alone leaves the others waiting; they end with
+ * the timeout of the group.
  *
  * FAILURES
  *
@@ -142,14 +166,24 @@ typedef struct tn_keyed {
 
 /* --------------------------------------------------------------- the store */
 
-/* Creates a store of one of the kinds above, without keys. `options` is
- * reserved: NULL. It keeps the runtime until it is released. The caller
- * releases *out. TN_INVALID, with the list of kinds, for another one.
- * [host-thread] */
-struct tn_kvstore_options;
-TN_API TN_MUST_USE tn_code
-tn_kvstore_create(tn_runtime *rt, const char *kind,
-                  const struct tn_kvstore_options *options, tn_kvstore **out);
+/* Settings of dist_sync; zero means the default in every field. */
+typedef struct tn_kvstore_options {
+  uint32_t struct_size; /* sizeof(tn_kvstore_options) */
+  uint32_t reserved;
+  const char *group;     /* its name (comm.h); default "world" */
+  uint64_t bucket_bytes; /* most bytes of one call for several keys; default
+                            4 MiB */
+  uint64_t owner_bytes;  /* keys of at least so many bytes have an owner;
+                            default 4 MiB; UINT64_MAX: none has */
+} tn_kvstore_options;
+
+/* Creates a store of one of the kinds above, without keys. `options` may be
+ * NULL. It keeps the runtime until it is released. The caller releases *out.
+ * TN_INVALID, with the list of kinds, for another one; TN_NOT_FOUND without
+ * plugin `comm` or the group. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_kvstore_create(tn_runtime *rt, const char *kind,
+                                             const tn_kvstore_options *options,
+                                             tn_kvstore **out);
 
 /* Adds an owner; returns `kv`. [any] */
 TN_API tn_kvstore *tn_kvstore_retain(tn_kvstore *kv);
@@ -243,13 +277,16 @@ TN_API TN_MUST_USE tn_code tn_kvstore_set_optimizer(tn_kvstore *kv,
 /* Writes the states of the operator to a file: a .npz or .safetensors
  * (exchange.h), with the number of updates of each key and the operator's name.
  * The values of the keys are not in it; pull them. Waits for the states.
- * TN_INVALID without an operator. [host-thread] */
+ * TN_INVALID without an operator. With dist_sync all ranks call it, rank 0
+ * writes the file, and all of them wait for it and report its failure.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_kvstore_save_states(tn_kvstore *kv,
                                                   const char *path);
 
 /* Reads such a file. The store has the same operator, and all keys of the file;
  * keys that are not in the file lose their states. After a failure all states
- * are as before. [host-thread] */
+ * are as before. With dist_sync all ranks call it, and each reads the file.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_kvstore_load_states(tn_kvstore *kv,
                                                   const char *path);
 
