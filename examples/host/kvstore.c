@@ -23,10 +23,10 @@ int main(void) {
   if (!rc) rc = tn_array_set(b, ones, sizeof ones);
 
   if (!rc) rc = tn_kvstore_create(rt, "local", NULL, &kv);
-  if (!rc) rc = tn_kvstore_set_optimizer(kv, "optim.sgd_update",
-r=0.25"); if (!rc) rc = tn_kvstore_init(kv, &TN_KEYED("weight", weight),
-; if (!rc) rc = tn_kvstore_push(kv, &TN_KEYED("weight", a, b), 1); if (!rc)
- = tn_kvstore_pull(kv, &TN_KEYED("weight", weight), 1);
+  if (!rc) rc = tn_kvstore_set_optimizer(kv, "optim.sgd_update", "lr=0.1");
+  if (!rc) rc = tn_kvstore_init(kv, &TN_KEYED("weight", weight), 1);
+  if (!rc) rc = tn_kvstore_push(kv, &TN_KEYED("weight", a, b), 1);
+  if (!rc) rc = tn_kvstore_pull(kv, &TN_KEYED("weight", weight), 1);
 
   if (!rc) rc = tn_array_get(weight, result, sizeof result);
   if (rc) fprintf(stderr, "%s\n", tn_error_text());

@@ -24,10 +24,10 @@
  *     if (!rc) rc = tn_array_set(b, ones, sizeof ones);
  *
  *     if (!rc) rc = tn_kvstore_create(rt, "local", NULL, &kv);
- *     if (!rc) rc = tn_kvstore_set_optimizer(kv, "optim.sgd_update",
- * "lr=0.25"); if (!rc) rc = tn_kvstore_init(kv, &TN_KEYED("weight", weight),
- * 1); if (!rc) rc = tn_kvstore_push(kv, &TN_KEYED("weight", a, b), 1); if (!rc)
- * rc = tn_kvstore_pull(kv, &TN_KEYED("weight", weight), 1);
+ *     if (!rc) rc = tn_kvstore_set_optimizer(kv, "optim.sgd_update", "lr=0.1");
+ *     if (!rc) rc = tn_kvstore_init(kv, &TN_KEYED("weight", weight), 1);
+ *     if (!rc) rc = tn_kvstore_push(kv, &TN_KEYED("weight", a, b), 1);
+ *     if (!rc) rc = tn_kvstore_pull(kv, &TN_KEYED("weight", weight), 1);
  *
  *     if (!rc) rc = tn_array_get(weight, result, sizeof result);
  *     if (rc) fprintf(stderr, "%s\n", tn_error_text());
@@ -37,7 +37,7 @@
  *     return rc ? 1 : 0;
  *   }
  *
- * (It prints `0.5 0.5 0.5`; the tests compile and run exactly these lines.)
+ * (It prints `0.8 0.8 0.8`; the tests compile and run exactly these lines.)
  *
  * KEYS
  *
