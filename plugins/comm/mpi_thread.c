@@ -25,6 +25,8 @@ enum {
   LONGEST_NS = 500000, /* the longest pause */
   WATCH_NS = 5000000   /* between two looks at deadlines */
 };
+#define LAST_NS 5000000000 /* for sent messages at the end of the process */
+#define ABANDONED_NS 2000000000 /* for MPI_Finalize after a broken group */
 
 enum { STATE_NEW, STATE_STARTING, STATE_READY, STATE_FAILED, STATE_ENDED };
 
@@ -37,6 +39,7 @@ static pthread_cond_t changed; /* threads of the host */
 static struct {
   int state;
   int stop;
+  int abandoned; /* a request may never end */
   char name[128];
   char why[COMM_TEXT];
   comm_task *tasks, *last_task;
@@ -56,7 +59,7 @@ static struct {
   int32_t n_owners;
   int64_t n_pending; /* requests without that for notices */
   int32_t notice_request;
-  int failed; /* a request without memory: MPI cannot be ended */
+  int failed; /* a request may never end */
   mpi_notice notice;
 } own;
 
@@ -277,9 +280,22 @@ static void run_loop(void) {
   }
 }
 
-/* Ends MPI, unless the program started it or requests are pending. */
+void mpi_note_abandoned(void) {
+  own.failed = 1;
+  (void)pthread_mutex_lock(&lock);
+  shared.abandoned = 1;
+  (void)pthread_mutex_unlock(&lock);
+}
+
+/* Ends MPI, unless the program started it. Requests of broken groups may never
+ * end; the other ones get time. */
 static void end_library(void) {
-  if (!own.owned || own.n_pending > 0 || own.failed) return;
+  const int64_t deadline = comm_now() + (own.failed ? 0 : LAST_NS);
+  while (own.n_pending > 0 && comm_now() < deadline) {
+    (void)test_requests();
+    (void)sched_yield();
+  }
+  if (!own.owned) return;
   own.calls->cancel(own.notice_request);
   (void)own.calls->finish();
 }
@@ -303,15 +319,22 @@ static void *run_thread(void *arg) {
   return NULL;
 }
 
-/* At the end of the process: the thread that started MPI must end it. */
+/* At the end of the process: the thread that started MPI must end it. With
+ * requests that never end, MPI may not return; then the process ends without
+ * it, and mpirun reports that. */
 static void end_thread(void) {
   (void)pthread_mutex_lock(&lock);
   const int is_ready = shared.state == STATE_READY;
+  const int64_t limit = shared.abandoned ? ABANDONED_NS : 2 * LAST_NS;
   shared.stop = 1;
   shared.state = STATE_ENDED;
   (void)pthread_cond_signal(&wake);
   (void)pthread_mutex_unlock(&lock);
-  if (is_ready) (void)pthread_join(own.thread, NULL);
+  if (!is_ready) return;
+  const int64_t deadline = comm_now() + limit;
+  const struct timespec t = {(time_t)(deadline / 1000000000),
+                             (long)(deadline % 1000000000)};
+  (void)pthread_clockjoin_np(own.thread, NULL, CLOCK_MONOTONIC, &t);
 }
 
 /* ------------------------------------------------------- for other threads */
