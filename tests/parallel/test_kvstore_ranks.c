@@ -325,6 +325,51 @@ Test(kvstore_ranks, keep_the_order_of_pushes_with_late_arrays, .timeout = 100) {
 /* ------------------------------------------------------------------ failures
  */
 
+static tn_code fail_job(void *arg) {
+  (void)arg;
+  return tn_fail(TN_IO, "the disk is on the moon");
+}
+
+/* Schedules work that fails, and writes the array. */
+static tn_code spoil_array(member *me, tn_array *array) {
+  tn_variable *variable = NULL;
+  tn_code rc = tn_array_variable(array, &variable);
+  if (rc == TN_OK)
+    rc = tn_push(me->rt, &(tn_job){.struct_size = sizeof(tn_job),
+                                   .run = fail_job,
+                                   TN_USES({variable, TN_OVERWRITE})});
+  tn_variable_release(variable);
+  return rc;
+}
+
+/* The last rank pushes an array with an error: each rank gets one. */
+static const char *shares_failure(member *me) {
+  const tn_key a = {"a", 0};
+  tn_kvstore *kv = NULL;
+  tn_array *value = fill_vector(me, TN_F32, LENGTH, 1);
+  RANK_OK(open_ranks(me, false, &kv));
+  RANK_OK(init_key(me, kv, a, 0));
+  RANK_TRY(compare_pulled(me, kv, a, &vector, 0));
+  if (me->rank == me->size - 1) RANK_OK(spoil_array(me, value));
+  tn_code rc = tn_kvstore_push(kv, &TN_KEYED("a", value), 1);
+  tn_array_release(value);
+  RANK_OK(tn_array_create(me->rt, &vector, &value));
+  const tn_code pulled = tn_kvstore_pull(kv, &TN_KEYED("a", value), 1);
+  const tn_code waited = tn_array_wait(value);
+  RANK_HOLDS(waited != TN_OK && (rc == TN_OK || rc == waited));
+  RANK_HOLDS(pulled == TN_OK || pulled == waited);
+  RANK_HOLDS(strstr(tn_error_text(), me->rank == me->size - 1
+                                         ? "the disk is on the moon"
+                                         : "group `world` is broken"));
+  tn_array_release(value);
+  tn_kvstore_release(kv);
+  return NULL;
+}
+
+Test(kvstore_ranks, share_the_failure_of_a_rank, .timeout = 50) {
+  run_ranks_at_once(shares_failure);
+}
+
 static const char *names_missing_group(member *me) {
   tn_kvstore *kv = NULL;
   const tn_kvstore_options options = {.struct_size = sizeof options,
