@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The symbols that the libraries and the plugins export.
 
-    test_exports.py SOURCE_ROOT LIBTENON LIBGRAPH LIBDATA LIBFILES LIBMANIFEST
-        PLUGIN...
+    test_exports.py SOURCE_ROOT LIBTENON LIBGRAPH LIBDATA LIBPARALLEL LIBFILES
+        LIBMANIFEST PLUGIN...
 """
 
 import pathlib
@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import tap  # noqa: E402
 
-SOURCE, LIBTENON, GRAPH, DATA, FILES, MANIFEST, *PLUGINS = (
+SOURCE, LIBTENON, GRAPH, DATA, PARALLEL, FILES, MANIFEST, *PLUGINS = (
     pathlib.Path(each) for each in sys.argv[1:])
 DECLARED = re.compile(r"\bTN_API\b[^;(]*?\b(tn_\w+)\(", re.S)
 
@@ -38,6 +38,7 @@ def undefined(path):
 
 
 OTHERS = {"graph": GRAPH, "program": GRAPH, "data": DATA}
+OTHERS |= {"comm": PARALLEL, "kvstore": PARALLEL}
 
 
 def declared(library):
@@ -65,6 +66,17 @@ def the_library_of_data_exports_exactly_the_declared_functions():
     tap.equal(sorted(exported(DATA) - {"TENON_DATA_0"}),
               sorted(declared(DATA)), "names")
     tap.equal(dynamic(DATA, "SONAME"), ["libtenon-data.so.0"], "soname")
+
+
+def the_library_of_groups_exports_exactly_the_declared_functions():
+    tap.equal(sorted(exported(PARALLEL) - {"TENON_PARALLEL_0"}),
+              sorted(declared(PARALLEL)), "names")
+    tap.equal(dynamic(PARALLEL, "SONAME"), ["libtenon-parallel.so.0"], "soname")
+
+
+def the_library_of_groups_calls_public_functions_alone():
+    private = {name for name in undefined(PARALLEL) if name.startswith("tn__")}
+    tap.equal(private, set(), "internal names")
 
 
 def internal_names_are_exported_for_libraries_of_the_same_build():
@@ -123,6 +135,8 @@ if __name__ == "__main__":
     tap.run([the_library_exports_exactly_the_declared_functions,
              the_library_of_graphs_exports_exactly_the_declared_functions,
          the_library_of_data_exports_exactly_the_declared_functions,
+             the_library_of_groups_exports_exactly_the_declared_functions,
+             the_library_of_groups_calls_public_functions_alone,
              internal_names_are_exported_for_libraries_of_the_same_build,
              the_library_of_files_exports_nothing,
              the_soname_carries_the_major_version,

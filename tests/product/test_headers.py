@@ -279,6 +279,10 @@ BLOCKS = {
     ("tenon/data.h", "tn_data *data = NULL;"):
         Lines("#include <tenon/data.h>\n"
               "tn_code train(tn_array *data, tn_array *labels);", "tn_runtime *rt"),
+    ("tenon/comm.h", "// mpirun -n 4 ./program"):
+        Lines("#include <tenon/call.h>\n#include <tenon/comm.h>",
+              "tn_runtime *rt, tn_array *gradient"),
+    ("tenon/kvstore.h", "#include <stdio.h>"): File(),
     ("tenon/exchange.h", "tn_bundle *file = NULL;"):
         Lines("#include <tenon/exchange.h>", "tn_runtime *rt"),
     ("tenon/draft/reduction.h", "for each extent, in any order and at the same time, a call "

@@ -69,6 +69,7 @@ BELOW = {
         "core/program", "core/execution"]),
     "core/runtime": ("runtime", RUNTIME[:-1]),
     "core/batches": ("batches", RUNTIME),
+    "core/parallel": (None, []),  # like a host, the public functions alone
     "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
     "tools/tenon": (None, []),
     "tools/probe": (None, ["core/base", "sdk/manifest"]),

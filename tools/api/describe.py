@@ -30,7 +30,8 @@ INCLUDE = pathlib.Path("sdk/include")
 GROUPS = {"": "tenon", "plugin": "plugin", "kernel": "kernel", "draft": "draft"}
 # Headers of other libraries; all other functions are in libtenon.
 LIBRARIES = {"graph.h": "tenon-graph", "program.h": "tenon-graph",
-             "data.h": "tenon-data"}
+             "data.h": "tenon-data",
+             "comm.h": "tenon-parallel", "kvstore.h": "tenon-parallel"}
 # A text that a compiler can compute: numbers, texts and names of constants.
 CONSTANT = re.compile(r"^(?:\"[^\"]*\"|[\s()|+*<>-]|0x[0-9a-fA-F]+[uUlL]*|"
                       r"\d+[uUlL]*|TN_DTYPE_MAKE\([^)]*\)|"
