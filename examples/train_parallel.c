@@ -22,6 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/comm.h>
+#include <tenon/engine.h>
+#include <tenon/exchange.h>
+#include <tenon/graph.h>
 #include <tenon/tenon.h>
 
 #include "digits_net.h"
@@ -44,7 +47,7 @@ typedef struct rank {
   tn_code code;
   char text[512]; /* of the failure */
   tn_runtime *rt;
-  tn_group *world;
+  tn_rank_group *world;
   tn_array *pixels, *labels; /* its part of a batch */
   tn_array *weight[NET_WEIGHTS], *step[NET_WEIGHTS];
   tn_program *program;
@@ -130,7 +133,9 @@ static tn_code add_buckets(tn_graph *g, tn_entry *slopes) {
   return rc;
 }
 
-/* A step of every weight, by the mean gradient of all ranks. */
+/* A step of every weight, by the mean gradient of all ranks. The last layer is
+ * first, in the order in which buckets are complete: a program makes the steps
+ * of a graph in the order of its heads. */
 static tn_code add_steps(tn_graph *g, tn_entry head, tn_entry *steps) {
   tn_entry of[NET_WEIGHTS], slopes[NET_WEIGHTS];
   char name[16];
@@ -149,7 +154,8 @@ static tn_code add_steps(tn_graph *g, tn_entry head, tn_entry *steps) {
   for (int i = 0; i < NET_WEIGHTS && !rc; ++i) {
     (void)snprintf(name, sizeof name, "step%d", i);
     rc = add_call(g, "optim.sgd_mom_update", "lr=0.1 momentum=0.9 wd=0.0005",
-                  name, 2, (const tn_entry[]){of[i], slopes[i]}, &steps[i]);
+                  name, 2, (const tn_entry[]){of[i], slopes[i]},
+                  &steps[NET_WEIGHTS - 1 - i]);
   }
   return rc;
 }
@@ -205,7 +211,7 @@ static tn_code bind_program(rank *r, const tn_graph *g) {
     (void)snprintf(names[2 * i + 1], 16, formats[1], i);
     a[2 + 2 * i] = (tn_argument){.name = names[2 * i], .array = r->weight[i]};
     a[3 + 2 * i] = (tn_argument){.name = names[2 * i + 1], .array = r->step[i]};
-    outputs[1 + i] = r->weight[i];
+    outputs[NET_WEIGHTS - i] = r->weight[i];
   }
   return tn_program_bind(g,
                          &(tn_bind){.struct_size = sizeof(tn_bind),
