@@ -348,13 +348,10 @@ bool tn__backward_try_fast(const tn__target_op *target, const tn_backward *call,
 tn_code tn__call_launch(tn__call_state *s, const tn_outputs *outputs);
 /* True if the call may complete later: its job is then asynchronous. */
 bool tn__call_is_later(const tn__call_state *s);
-/* Returns TN__JOB_* of its job, the only one that will compute it. */
-static inline uint32_t tn__call_begin_job(tn__call_state *s) {
-  if (s->recipe->small) return TN__JOB_SMALL;
-  s->later.is_async = tn__call_is_later(s);
-  return (s->later.is_async ? TN__JOB_ASYNC : 0) |
-         (s->recipe->ordered ? TN__JOB_TOLD : 0);
-}
+/* Returns TN__JOB_* of its job. */
+uint32_t tn__call_job_flags(const tn__call_state *s);
+/* The same for the only job that will compute it. */
+uint32_t tn__call_begin_job(tn__call_state *s);
 /* Lists the variables that a planned call uses. */
 void tn__call_list_uses(tn__call_state *s);
 /* True if the kernel reads the elements of an input with these TN_IN_* flags:

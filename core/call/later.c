@@ -71,6 +71,18 @@ int32_t tn__later_is_cancelled(const tn_later *later) {
 
 /* -------------------------------------------------------------- in the host */
 
+uint32_t tn__call_job_flags(const tn__call_state *s) {
+  if (s->recipe->small) return TN__JOB_SMALL;
+  return (tn__call_is_later(s) ? TN__JOB_ASYNC : 0) |
+         (s->recipe->ordered ? TN__JOB_TOLD : 0);
+}
+
+uint32_t tn__call_begin_job(tn__call_state *s) {
+  const uint32_t flags = tn__call_job_flags(s);
+  s->later.is_async = (flags & TN__JOB_ASYNC) != 0;
+  return flags;
+}
+
 bool tn__call_is_later(const tn__call_state *s) {
   return (s->recipe->kernel->desc->flags & TN_KERNEL_LATER) != 0 &&
          !tn__call_is_dynamic(s);
