@@ -18,11 +18,10 @@
 #include <time.h>
 
 enum {
-  SPINS = 200,         /* tests without a pause */
-  YIELDS = 400,        /* tests, each after a yield */
+  SPIN_NS = 100000,    /* tests without a pause */
+  YIELD_NS = 2000000,  /* tests, each after a yield */
   BUSY_NS = 3000,      /* a test that takes longer has copied */
-  FIRST_NS = 20000,    /* the first pause */
-  LONGEST_NS = 500000, /* the longest pause */
+  LONGEST_NS = 200000, /* the longest pause */
   WATCH_NS = 5000000   /* between two looks at deadlines */
 };
 #define LAST_NS 5000000000 /* for sent messages at the end of the process */
@@ -251,32 +250,34 @@ static void sleep_until(int64_t deadline) {
   (void)pthread_mutex_unlock(&lock);
 }
 
-/* One pause after `idle` tests without a result. */
+/* One pause, `idle` nanoseconds after the last progress: longer ones later. */
 static void pause_after(int64_t idle, int64_t now) {
-  if (idle < SPINS) return;
-  if (idle < SPINS + YIELDS) {
+  if (idle < SPIN_NS) return;
+  if (idle < YIELD_NS) {
     (void)sched_yield();
     return;
   }
-  int64_t ns = (int64_t)FIRST_NS * (idle - SPINS - YIELDS + 1);
+  const int64_t ns = idle / 100;
   sleep_until(now + (ns < LONGEST_NS ? ns : LONGEST_NS));
 }
 
 static void run_loop(void) {
-  int64_t idle = 0, watched = 0, n_calls = 0;
+  int64_t active = 0, watched = 0, n_calls = 0;
   while (take_work()) {
     const int64_t before = comm_now();
     const int32_t n = test_requests();
     const int64_t now = comm_now();
-    idle = n > 0 || now - before > BUSY_NS ? 0 : idle + 1;
+    if (n > 0 || now - before > BUSY_NS) active = now;
     if (n > 0 || now - watched > WATCH_NS) {
       n_calls = mpi_watch_deadlines(now);
       watched = now;
     }
-    if (own.n_pending > 0 || n_calls > 0)
-      pause_after(idle, now);
-    else if (n == 0)
+    if (own.n_pending > 0 || n_calls > 0) {
+      pause_after(now - active, now);
+    } else if (n == 0) {
       sleep_until(INT64_MAX);
+      active = comm_now();
+    }
   }
 }
 
