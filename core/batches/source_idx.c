@@ -33,6 +33,8 @@ enum { DATA, LABEL, MOST_DIMS = TN_MAX_NDIM, HEAD = 4 };
 /* An open file of one field. */
 typedef struct idx_file {
   tn__example_file file; /* without places */
+  tn__room content;      /* the bytes of a compressed file, decompressed */
+  uint64_t size;         /* of the file, decompressed */
   tn_dtype dtype;        /* of its elements */
   tn__batch_field example;
   uint64_t n;       /* examples */
@@ -50,6 +52,14 @@ typedef struct idx {
 } idx;
 
 /* ------------------------------------------------------------------ opening */
+
+/* Reads n bytes, which the file has, or had when it was opened. */
+static tn_code read_bytes(const idx_file *f, uint64_t at, void *to, size_t n) {
+  if (!f->content.data)
+    return tn__file_read(&(tn__spot){&f->file.file, NULL}, at, to, n);
+  memcpy(to, f->content.data + at, n);
+  return TN_OK;
+}
 
 static uint32_t get_number(const unsigned char *from) {
   return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 |
@@ -83,10 +93,6 @@ static tn_dtype find_type(unsigned char code) {
 }
 
 static tn_code check_head(idx_file *f, const unsigned char *head) {
-  if (head[0] == 0x1f && head[1] == 0x8b)
-    return tn__fail(TN_UNSUPPORTED,
-                    "%s is compressed; decompress it first: gunzip %s",
-                    f->file.path, f->file.path);
   if (head[0] != 0 || head[1] != 0)
     return fail_file(f, "the first two bytes are not 0");
   f->dtype = find_type(head[2]);
@@ -100,12 +106,11 @@ static tn_code check_head(idx_file *f, const unsigned char *head) {
 /* Reads the dimensions, and compares them with the size of the file. */
 static tn_code read_dims(idx_file *f, int32_t ndim) {
   unsigned char dims[4 * MOST_DIMS];
-  const tn__file *file = &f->file.file;
   const size_t n = 4 * (size_t)ndim;
   size_t bytes = (size_t)tn_dtype_bytes(f->dtype);
-  if (file->size < HEAD + n)
+  if (f->size < HEAD + n)
     return fail_file(f, "the file ends inside of the dimensions");
-  TN__TRY(tn__file_read(&(tn__spot){file, NULL}, HEAD, dims, n));
+  TN__TRY(read_bytes(f, HEAD, dims, n));
   f->n = get_number(dims);
   f->begin = HEAD + n;
   f->n_example = 1;
@@ -119,20 +124,32 @@ static tn_code read_dims(idx_file *f, int32_t ndim) {
   if (!tn__mul(bytes, f->n_example, &bytes) ||
       !tn__mul(bytes, (size_t)f->n, &bytes))
     return fail_file(f, "the dimensions are too large");
-  if (bytes == file->size - f->begin) return TN_OK;
+  if (bytes == f->size - f->begin) return TN_OK;
   return tn__fail(TN_INVALID,
                   "%s has %" PRIu64
                   " bytes of elements, and its dimensions "
                   "need %zu; the file is damaged or not complete",
-                  f->file.path, file->size - f->begin, bytes);
+                  f->file.path, f->size - f->begin, bytes);
+}
+
+/* Decompresses the file if it begins as gzip does. */
+static tn_code read_content(idx_file *f) {
+  unsigned char mark[2] = {0};
+  size_t n = 0;
+  f->size = f->file.file.size;
+  if (f->size >= sizeof mark) TN__TRY(read_bytes(f, 0, mark, sizeof mark));
+  if (mark[0] != 0x1f || mark[1] != 0x8b) return TN_OK;
+  TN__TRY(tn__gzip_read(&f->file.file, &f->content, &n));
+  f->size = n;
+  return TN_OK;
 }
 
 static tn_code open_file(const tn__env *env, const char *path, idx_file *f) {
   unsigned char head[HEAD];
   TN__TRY(tn__example_file_open(env, path, &f->file));
-  const tn__file *file = &f->file.file;
-  if (file->size < HEAD) return fail_file(f, "the file is too short");
-  TN__TRY(tn__file_read(&(tn__spot){file, NULL}, 0, head, HEAD));
+  TN__TRY(read_content(f));
+  if (f->size < HEAD) return fail_file(f, "the file is too short");
+  TN__TRY(read_bytes(f, 0, head, HEAD));
   TN__TRY(check_head(f, head));
   f->result = f->dtype;
   return read_dims(f, head[3]);
@@ -199,8 +216,7 @@ static tn_code read_example(const idx_file *f, uint64_t index, tn__room *room,
     TN__TRY(tn__room_reserve(f->file.env, room, n + 1, 0));
     raw = room->data;
   }
-  TN__TRY(tn__file_read(&(tn__spot){&f->file.file, NULL}, f->begin + index * n,
-                        raw, n));
+  TN__TRY(read_bytes(f, f->begin + index * n, raw, n));
   swap_bytes(raw, f->n_example, bytes);
   if (f->converts) convert_elements(f, raw, to);
   return TN_OK;
@@ -222,7 +238,10 @@ static tn_code fill_idx(const tn__source *source, const tn__filling *f) {
 
 static void deinit_idx(tn__source *source) {
   idx *t = (idx *)source;
-  for (int i = 0; i < 2; ++i) tn__example_file_deinit(&t->files[i].file);
+  for (int i = 0; i < 2; ++i) {
+    tn__example_file_deinit(&t->files[i].file);
+    tn__free(source->env, t->files[i].content.data);
+  }
   tn__free(source->env, t->params);
 }
 

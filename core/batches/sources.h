@@ -11,6 +11,7 @@
  *        source_params.c   parameters of kinds
  *        text_lines.c      lines of a text
  *        text_numbers.c    numbers in a line
+ *        gzip_file.c       decompresses a file
  *        example_file.c    reads examples of a file by their places
  */
 #ifndef TENON_SOURCES_H_
@@ -183,6 +184,10 @@ typedef tn_code tn__use_example(void *context, const tn__example *example);
 tn_code tn__example_file_read(const tn__example_file *file,
                               const tn__filling *filling, tn__use_example *use,
                               void *context);
+
+/* Decompresses a file of gzip into `out`, which the caller frees in any case,
+ * and sets *n to the number of bytes. TN_INVALID if it is damaged. */
+tn_code tn__gzip_read(const tn__file *file, tn__room *out, size_t *n);
 
 /* ------------------------------------------------------------------ texts */
 

@@ -29,8 +29,8 @@ tn_later *tn__later_defer(const tn_frame *call) {
   }
   (void)call->host->fail(
       call, TN_UNSUPPORTED, __FILE__, __LINE__,
-      "defer: only a call of compute can complete later, and only if the "
-      "kernel has TN_KERNEL_LATER (`flags: [later]` in a manifest)");
+      "defer: only compute of a kernel with TN_KERNEL_LATER (`flags: "
+      "[later]`) can complete later");
   return NULL;
 }
 

@@ -346,6 +346,22 @@ Test(text_data, of_idx_files_of_every_type_is_read) {
   }
 }
 
+/* The labels, compressed by `gzip -9n`. */
+static const unsigned char compressed[] = {
+    0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x63,
+    0x60, 0xe0, 0x60, 0x64, 0x60, 0x60, 0x60, 0x66, 0xe7, 0xe0, 0x04,
+    0x00, 0xad, 0x98, 0x0a, 0xba, 0x0b, 0x00, 0x00, 0x00};
+
+Test(text_data, of_compressed_idx_files_is_read) {
+  tn_data *data = NULL;
+  const char *path = write_file("a.idx", compressed, sizeof compressed);
+  OK(tn_data_open(rt, &(tn_data_file){path, "idx", NULL}, OPTIONS(.batch = 2),
+                  &data));
+  cr_assert_eq(tn_data_count_examples(data), 3);
+  cr_assert_eq(memcmp(elements(next(data).arrays[0]), labels + 8, 2), 0);
+  tn_data_release(data);
+}
+
 Test(text_data, of_damaged_idx_files_is_refused) {
   static const struct {
     unsigned char bytes[24];
@@ -368,7 +384,11 @@ Test(text_data, of_damaged_idx_files_is_refused) {
        16,
        TN_INVALID,
        "too large"},
-      {{0x1f, 0x8b, 8, 0}, 4, TN_UNSUPPORTED, "gunzip"}};
+      {{0x1f, 0x8b, 8, 0}, 4, TN_INVALID, "the end is missing"},
+      {{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 7},
+       24,
+       TN_INVALID,
+       "the compressed file is damaged"}};
   tn_data *data = NULL;
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
     const char *path = write_file("a.idx", wrong[i].bytes, wrong[i].n);
@@ -389,12 +409,17 @@ Test(text_data, of_damaged_idx_files_is_refused) {
 
 /* ----------------------------------------------------------------- faults */
 
+typedef struct part {
+  const void *data;
+  size_t bytes;
+} part;
+
 static tn_code use_with_failures(meter *m, size_t at, const char *kind,
-                                 const char *text) {
+                                 const part *content) {
   tn_runtime *other = NULL;
   tn_data *data = NULL;
   tn_batch batch;
-  const char *path = write_text("a.csv", text);
+  const char *path = write_file("a.csv", content->data, content->bytes);
   OK(tn_runtime_create(&(tn_options){.struct_size = sizeof(tn_options),
                                      .workers = 1,
                                      .log = quiet,
@@ -414,12 +439,14 @@ static tn_code use_with_failures(meter *m, size_t at, const char *kind,
 }
 
 Test(text_data, survives_the_failure_of_each_allocation) {
-  static const char *const kinds[] = {"csv", "libsvm"};
-  static const char *const texts[] = {"1,2\n3,4\n5,6\n", "1 1:2\n0 2:3\n2\n"};
-  for (int k = 0; k < 2; ++k)
+  static const char *const kinds[] = {"csv", "libsvm", "idx"};
+  const part parts[] = {{"1,2\n3,4\n5,6\n", 12},
+                        {"1 1:2\n0 2:3\n2\n", 14},
+                        {compressed, sizeof compressed}};
+  for (int k = 0; k < 3; ++k)
     for (size_t at = 1;; ++at) {
       meter m = {0};
-      const tn_code rc = use_with_failures(&m, at, kinds[k], texts[k]);
+      const tn_code rc = use_with_failures(&m, at, kinds[k], &parts[k]);
       cr_assert_eq(m.n_living, 0, "%s: failure %zu leaves %zu blocks", kinds[k],
                    at, m.n_living);
       if (m.n_allocated < at) {
