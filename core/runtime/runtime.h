@@ -18,6 +18,7 @@
  *        api_tape.c      tenon.h: tapes
  *        api_exchange.c  exchange.h: files and DLPack
  *        api_graph.c     graph.h: graphs and programs
+ *        api_records.c   data.h: files of records
  *        api_engine.c    engine.h: jobs of the host (host_job.h)
  */
 #ifndef TENON_RUNTIME_H_

@@ -146,14 +146,16 @@ static int32_t wait_for_members(local_session *s, comm_group *group,
   }
   if (s->complete) return TN_OK;
   list_missing(s, missing, sizeof missing);
+  const int32_t code = comm_fail(
+      why, TN_BUSY,
+      "group `%s`: after %lld ms, rank %s has not joined session `%s` of %d "
+      "members",
+      group->name, (long long)(group->timeout / 1000000), missing, s->text,
+      (int)s->size);
   s->members[group->info.rank] = NULL;
   --s->n_members;
   local_release(s);
-  return comm_fail(why, TN_BUSY,
-                   "group `%s`: after %lld ms, rank %s has not joined "
-                   "session `%s` of %d members",
-                   group->name, (long long)(group->timeout / 1000000), missing,
-                   s->text, (int)s->size);
+  return code;
 }
 
 /* Adds a member, and waits for all others. */

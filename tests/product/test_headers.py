@@ -270,6 +270,13 @@ BLOCKS = {
              "typedef struct acme_request {\n  tn_token *token;\n"
              "} acme_request;\n"
              "tn_code acme_send(acme_request *request);\n"),
+    ("tenon/data.h", "tn_record_reader *file = NULL;"):
+        Lines("#include <tenon/data.h>\n"
+              "tn_code use(const void *data, uint64_t bytes);", "tn_runtime *rt"),
+    ("tenon/comm.h", "// mpirun -n 4 ./program"):
+        Lines("#include <tenon/call.h>\n#include <tenon/comm.h>",
+              "tn_runtime *rt, tn_array *gradient"),
+    ("tenon/kvstore.h", "#include <stdio.h>"): File(),
     ("tenon/exchange.h", "tn_bundle *file = NULL;"):
         Lines("#include <tenon/exchange.h>", "tn_runtime *rt"),
     ("tenon/draft/reduction.h", "for each extent, in any order and at the same time, a call "

@@ -48,6 +48,7 @@ BELOW = {
     "core/binding": ("binding", ["core/base", "sdk/manifest", "core/shapes"]),
     "core/exchange": ("exchange", ARRAYS),
     "core/files": ("files", ARRAYS + ["core/exchange"]),
+    "core/records": ("records", ["core/base"]),
     "core/tape": ("tape", ALL_CALLS),
     "core/plan": ("plan", ["core/base"]),
     "core/graph": ("graph", ALL_CALLS),
@@ -62,9 +63,10 @@ BELOW = {
         "core/graph", "core/gradient", "core/passes", "core/plan",
         "core/program", "core/execution"]),
     "core/runtime": ("runtime", ALL_CALLS + [
-        "core/loading", "core/exchange", "core/tape", "core/plan", "core/graph",
-        "core/gradient", "core/graph_json", "core/passes", "core/program",
-        "core/execution", "core/program_bind"]),
+        "core/loading", "core/exchange", "core/records", "core/tape", "core/plan",
+        "core/graph", "core/gradient", "core/graph_json", "core/passes",
+        "core/program", "core/execution", "core/program_bind"]),
+    "core/parallel": (None, []),  # like a host, the public functions alone
     "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
     "tools/tenon": (None, []),
     "tools/probe": (None, ["core/base", "sdk/manifest"]),
