@@ -19,8 +19,8 @@
 enum {
   TN__INLINE_OPERANDS = 16, /* calls with more of them use heap memory */
   TN__MAX_RANDOM = 4,       /* most random streams of one kernel */
-  TN__MORE_ACCESS = 3 /* variables besides operands: random stream, scratch
-                         space, kernels that are not reentrant */
+  TN__MORE_ACCESS = 4       /* variables besides operands: random stream, order,
+                               scratch       space, kernels that are not reentrant */
 };
 
 enum { /* tn__operand.before: content of its memory when the kernel starts */
@@ -120,6 +120,7 @@ typedef struct tn__recipe {
   uint32_t n_random;
   /* For the fast path. */
   tn__device *device; /* the device of its arrays */
+  uint8_t ordered;    /* TN_RESOURCE_ORDER */
   uint8_t direct; /* nothing is lowered, on the cpu: operands go to the frame */
   uint8_t small;  /* short enough for the calling thread */
   uint8_t closed; /* its inputs determine its outputs */
@@ -351,7 +352,8 @@ bool tn__call_is_later(const tn__call_state *s);
 static inline uint32_t tn__call_begin_job(tn__call_state *s) {
   if (s->recipe->small) return TN__JOB_SMALL;
   s->later.is_async = tn__call_is_later(s);
-  return s->later.is_async ? TN__JOB_ASYNC : 0;
+  return (s->later.is_async ? TN__JOB_ASYNC : 0) |
+         (s->recipe->ordered ? TN__JOB_TOLD : 0);
 }
 /* Lists the variables that a planned call uses. */
 void tn__call_list_uses(tn__call_state *s);

@@ -35,6 +35,7 @@ uint32_t tn__recipe_list_uses(const tn__recipe *r, tn__caller *caller,
   uint32_t n = 0;
   if (r->n_random > 0)
     to[n++] = (tn__access){&caller->random.var, TN__OVERWRITE, 0};
+  if (r->ordered) to[n++] = (tn__access){&caller->order, TN__OVERWRITE, 0};
   if (!(r->kernel->desc->flags & TN_KERNEL_REENTRANT))
     to[n++] = (tn__access){&caller->serial, TN__OVERWRITE, 0};
   if (space) to[n++] = (tn__access){&space->var, TN__OVERWRITE, 0};

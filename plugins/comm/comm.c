@@ -85,8 +85,7 @@ static void copy_info(const comm_group *g, tn_comm_group *out) {
   if (size >= sizeof *out) out->struct_size = size;
 }
 
-static const comm_backend *find_backend(const char *name,
-                                        tn_comm_reason *why) {
+static const comm_backend *find_backend(const char *name, tn_comm_reason *why) {
   if (name && strcmp(name, comm_local.name) == 0) return &comm_local;
   if (name && strcmp(name, comm_mpi.name) == 0) return &comm_mpi;
   (void)comm_fail(why, TN_INVALID,
@@ -232,8 +231,8 @@ static int32_t find_group(void *ctx, const char *name, tn_comm_group *out,
   if (!g)
     code = fail_unknown(self, name, why);
   else if (g->left)
-    code = comm_fail(why, TN_NOT_FOUND, "this runtime has left group `%s`",
-                     name);
+    code =
+        comm_fail(why, TN_NOT_FOUND, "this runtime has left group `%s`", name);
   else
     copy_info(g, out);
   (void)pthread_mutex_unlock(&self->lock);
@@ -277,8 +276,8 @@ int32_t comm_use_group(comm_instance *self, const char *name, comm_group **out,
     else
       code = fail_unknown(self, name, why);
   } else if (g->left) {
-    code = comm_fail(why, TN_NOT_FOUND, "this runtime has left group `%s`",
-                     name);
+    code =
+        comm_fail(why, TN_NOT_FOUND, "this runtime has left group `%s`", name);
   }
   (void)pthread_mutex_unlock(&self->lock);
   *out = g;
@@ -333,8 +332,7 @@ static int32_t open_device(comm_group *g, const tn_comm_device *device,
   if (!o) return comm_fail(why, TN_OUT_OF_MEMORY, "no memory");
   if (g->info.rank == 0)
     shared.bytes = device->create_key(device->ctx, shared.key, why);
-  int32_t code =
-      g->backend->share(g, g->n_opened, &shared, sizeof shared, why);
+  int32_t code = g->backend->share(g, g->n_opened, &shared, sizeof shared, why);
   if (code == TN_OK && shared.bytes < 0)
     code = g->info.rank == 0
                ? shared.bytes

@@ -43,7 +43,8 @@ int comm_launched(int32_t *rank, int32_t *size) {
   return 0;
 }
 
-/* -------------------------------------------------------------- broken groups */
+/* -------------------------------------------------------------- broken groups
+ */
 
 int32_t comm_state(comm_group *group, char text[COMM_TEXT + 256]) {
   (void)pthread_mutex_lock(&group->lock);
@@ -88,7 +89,8 @@ void comm_break(comm_group *group, const comm_task *task, int32_t code,
     group->backend->broken(group);
 }
 
-/* --------------------------------------------------------------------- tasks */
+/* --------------------------------------------------------------------- tasks
+ */
 
 static comm_task *create_task(comm_group *group, const tn_frame *call,
                               const comm_task *model) {
@@ -106,11 +108,11 @@ static comm_task *create_task(comm_group *group, const tn_frame *call,
     const tn_tensor *in = k < call->n_in ? &call->in[k] : NULL;
     const tn_tensor *out = k < call->n_out ? &call->out[k] : NULL;
     const int has_out = out && call->req[k] != TN_REQ_NULL;
-    task->pieces[k] = (comm_piece){
-        .in = in ? in->data : NULL,
-        .out = has_out ? out->data : NULL,
-        .n_in = in && in->ndim >= 0 ? tn_tensor_size(in) : 0,
-        .n_out = out ? tn_tensor_size(out) : 0};
+    task->pieces[k] =
+        (comm_piece){.in = in ? in->data : NULL,
+                     .out = has_out ? out->data : NULL,
+                     .n_in = in && in->ndim >= 0 ? tn_tensor_size(in) : 0,
+                     .n_out = out ? tn_tensor_size(out) : 0};
   }
   return task;
 }

@@ -198,8 +198,9 @@ static int32_t join_session(comm_group *group, const tn_comm_join *how,
   if (size == 1) return enter_session(group, how, NULL, 1, why);
   int32_t code = local_clock_open();
   if (code != TN_OK)
-    return comm_fail(why, code, "cannot start the thread that watches "
-                                "deadlines");
+    return comm_fail(why, code,
+                     "cannot start the thread that watches "
+                     "deadlines");
   code = enter_session(group, how, how->session ? how->session : how->name,
                        size, why);
   if (code != TN_OK) local_clock_close();

@@ -32,9 +32,9 @@ typedef struct local_session {
   struct local_session *next;
   int32_t size;
   int32_t n_members;
-  int32_t n_refs; /* members, and a thread that computes */
-  int complete;   /* all members have joined */
-  int running;    /* a thread computes meetings */
+  int32_t n_refs;       /* members, and a thread that computes */
+  int complete;         /* all members have joined */
+  int running;          /* a thread computes meetings */
   comm_group **members; /* by rank; NULL: not joined, or left */
   int64_t *n_calls;     /* by rank */
   int64_t first_position;

@@ -145,8 +145,7 @@ static void fail_message(local_session *s, comm_task *send, comm_task *recv) {
 static void deliver_message(local_session *s, comm_task *a, comm_task *b) {
   comm_task *send = a->kind == COMM_SEND ? a : b;
   comm_task *recv = send == a ? b : a;
-  if (send->dtype != recv->dtype ||
-      send->pieces->n_in != recv->pieces->n_out) {
+  if (send->dtype != recv->dtype || send->pieces->n_in != recv->pieces->n_out) {
     fail_message(s, send, recv);
     return;
   }
@@ -193,7 +192,8 @@ void local_start(comm_task *task) {
   local_unlock();
 }
 
-/* ---------------------------------------------------------- ends without all */
+/* ---------------------------------------------------------- ends without all
+ */
 
 comm_task *local_take_pending(local_session *session) {
   comm_task *list = session->messages;

@@ -18,8 +18,9 @@ tn_array *make_array(member *me, tn_dtype dtype, int32_t ndim,
   tn_array *wide = NULL, *out = NULL;
   const tn_spec spec = {TN_F64, ndim, shape};
   if (tn_array_create(me->rt, &spec, &wide) != TN_OK) return NULL;
-  if (tn_array_set(wide, values, (size_t)tn_array_size(wide) * 8) == TN_OK)
-    (void)tn_array_cast(wide, dtype, &out);
+  tn_code rc = tn_array_set(wide, values, (size_t)tn_array_size(wide) * 8);
+  if (rc == TN_OK) rc = tn_array_cast(wide, dtype, &out);
+  if (rc != TN_OK) out = NULL;
   tn_array_release(wide);
   return out;
 }
@@ -87,7 +88,6 @@ static const char *open_member(member *me, const test_case *c) {
   const tn_options options = {.struct_size = sizeof options, .workers = 2};
   OK(tn_runtime_create(&options, &me->rt));
   OK(tn_plugin_load(me->rt, ELEMWISE_FILE));
-  OK(tn_plugin_load(me->rt, TENSOR_FILE));
   OK(tn_plugin_load(me->rt, COMM_FILE));
   OK(tn_plugin_extension(me->rt, TN_COMM_EXTENSION, &table));
   me->comm = table;

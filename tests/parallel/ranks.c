@@ -29,13 +29,14 @@ static void *run_member(void *arg) {
   return NULL;
 }
 
-static void run_size(const char *(*run)(member *me), int32_t size) {
+static void run_size(const char *(*run)(member *me), int32_t size,
+                     uint32_t engine) {
   static member members[MOST_RANKS];
   pthread_t threads[MOST_RANKS];
   ++n_sessions;
   for (int32_t r = 0; r < size; ++r) {
     members[r] = (member){.rank = r, .size = size, .run = run};
-    members[r].rt = open_runtime(TN_ENGINE_POOLED, &members[r].memory);
+    members[r].rt = open_runtime(engine, &members[r].memory);
     cr_assert_eq(pthread_create(&threads[r], NULL, run_member, &members[r]), 0);
   }
   for (int32_t r = 0; r < size; ++r) (void)pthread_join(threads[r], NULL);
@@ -46,8 +47,15 @@ static void run_size(const char *(*run)(member *me), int32_t size) {
     close_runtime(members[r].rt, &members[r].memory);
 }
 
+void run_ranks_at_once(const char *(*run)(member *me)) {
+  for (int32_t size = 1; size <= MOST_RANKS; size *= 2)
+    run_size(run, size, TN_ENGINE_POOLED);
+  run_size(run, 2, TN_ENGINE_THREADED);
+}
+
 void run_ranks(const char *(*run)(member *me)) {
-  for (int32_t size = 1; size <= MOST_RANKS; size *= 2) run_size(run, size);
+  run_ranks_at_once(run);
+  run_size(run, 2, TN_ENGINE_NAIVE);
 }
 
 tn_array *fill_vector(member *me, tn_dtype dtype, int64_t n, double number) {

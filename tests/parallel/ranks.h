@@ -24,8 +24,11 @@ typedef struct member {
   char text[2000];
 } member;
 
-/* Runs a case with 1, 2 and 4 ranks, and fails the test if one rank fails. */
+/* Runs a case with 1, 2 and 4 ranks, and with 2 in each engine. The test fails
+ * if one rank fails. */
 void run_ranks(const char *(*run)(member *me));
+/* The same without the naive engine, for jobs that wait for each other. */
+void run_ranks_at_once(const char *(*run)(member *me));
 
 #define RANK_FAIL(...) \
   return (snprintf(me->text, sizeof me->text, __VA_ARGS__), me->text)

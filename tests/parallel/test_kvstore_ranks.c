@@ -319,7 +319,7 @@ static const char *keeps_order(member *me) {
 }
 
 Test(kvstore_ranks, keep_the_order_of_pushes_with_late_arrays, .timeout = 100) {
-  run_ranks(keeps_order);
+  run_ranks_at_once(keeps_order);
 }
 
 /* ------------------------------------------------------------------ failures
