@@ -77,7 +77,7 @@ static void check_sum(const subject *s, int64_t n) {
   free(sums);
 }
 
-static void answer(subject *s, const turns_ranks *ranks, size_t bytes) {
+static void answer_request(subject *s, const turns_ranks *ranks, size_t bytes) {
   const int64_t n = (int64_t)(bytes / sizeof(float));
   create_operands(s, n);
   const double us = turns_measure(ranks, call_and_wait, s);
@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
   start_subject(&s, argv[1]);
   ranks.rank = tn_group_rank(s.world);
   FILE *pipe = turns_open(argv[2], ranks.rank);
-  while (turns_read(pipe, variant, &bytes)) answer(&s, &ranks, bytes);
+  while (turns_read(pipe, variant, &bytes)) answer_request(&s, &ranks, bytes);
   (void)fclose(pipe);
   tn_array_release(s.value), tn_array_release(s.max);
   tn_params_release(s.is_max);

@@ -24,6 +24,7 @@ BENCH = BUILD / "bench"
 SOURCE = pathlib.Path(__file__).resolve().parent
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 7
 RANKS = (2, 4)
+MESSAGES = (8, 64 << 20)  # for latency and bandwidth
 SIZES = [1 << power for power in range(10, 27, 2)]  # 1 KB to 64 MB
 NAMES = {"tenon": "tenon", "direct": "MPI_Allreduce",
          "later": "MPI_Iallreduce", "gloo": "Gloo"}
@@ -104,10 +105,13 @@ def collect(ranks):
         for _ in range(ROUNDS):
             for size in SIZES:
                 for team, variants in teams:
-                    extra = ["message"] if team.name == "mpi" else []
-                    for variant in variants + extra:
+                    for variant in variants:
                         found.setdefault((variant, size), []).append(
                             team.ask(variant, size))
+            for team, _ in teams:
+                for size in MESSAGES if team.name == "mpi" else ():
+                    found.setdefault(("message", size), []).append(
+                        team.ask("message", size))
         for team, _ in teams:
             team.close()
     return found
@@ -139,15 +143,15 @@ def report(found, ranks):
                *(ratio(found, peer, size) for peer in ("direct", "later", "gloo"))]
 
 
-def fit(found):
-    """Prints the latency of MPI's messages, and the bandwidth of the largest."""
-    times = {size: statistics.median(values)
-             for (variant, size), values in found.items() if variant == "message"}
-    if times:
-        small, large = min(times), max(times)
-        say("message.latency", times[small], "us")
+def fit_messages(found):
+    """Prints the latency of MPI's messages, and the bandwidth of large ones, which
+    two processes send each other: constants of scaling.py."""
+    if ("message", MESSAGES[0]) in found:
+        small, large = (statistics.median(found["message", size])
+                        for size in MESSAGES)
+        say("message.latency", small, "us")
         say("message.bandwidth",
-            (large - small) / (times[large] - times[small]) / 1e3, "GB/s")
+            (MESSAGES[1] - MESSAGES[0]) / (large - small) / 1e3, "GB/s")
 
 
 def measure_overlap():
@@ -175,7 +179,7 @@ def main():
         found = collect(ranks)
         rows += report(found, ranks)
         if ranks == 2:
-            fit(found)
+            fit_messages(found)
     table("Microseconds of an all_reduce of floats between processes of one machine",
           ["processes", "size", *NAMES.values(), "MPI_Allreduce / tenon",
            "MPI_Iallreduce / tenon", "Gloo / tenon"], rows)

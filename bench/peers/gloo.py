@@ -43,7 +43,7 @@ def measure(x):
     return statistics.median(taken) * 1e6
 
 
-def answer(n, size):
+def answer_request(n, size):
     """Microseconds for n floats."""
     x = torch.ones(n)
     dist.all_reduce(x)
@@ -61,7 +61,7 @@ def main():
                             rank=rank, world_size=size)
     with open(f"{sys.argv[1]}/{rank}", encoding="ascii") as pipe:
         for line in pipe:
-            us = answer(int(line.split()[1]) // 4, size)
+            us = answer_request(int(line.split()[1]) // 4, size)
             if rank == 0:
                 print(f"{us:.3f}", flush=True)
 

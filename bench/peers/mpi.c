@@ -69,8 +69,8 @@ static void check_sum(const subject *s, int ranks) {
                    ranks);
 }
 
-static double answer(const turns_ranks *ranks, const char *variant, subject *s,
-                     int size) {
+static double answer_request(const turns_ranks *ranks, const char *variant,
+                             subject *s, int size) {
   double us = 0;
   if (strcmp(variant, "message") == 0)
     return turns_measure(ranks, exchange_messages, s);
@@ -99,7 +99,7 @@ int main(int argc, char **argv) {
     const int n = (int)(bytes / sizeof(float));
     subject s = {measure_floats(n), measure_floats(n), n, ranks.rank};
     for (int i = 0; i < n; ++i) s.data[i] = 1;
-    turns_reply(&ranks, answer(&ranks, variant, &s, size));
+    turns_reply(&ranks, answer_request(&ranks, variant, &s, size));
     free(s.data);
     free(s.sum);
   }
