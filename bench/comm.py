@@ -11,6 +11,7 @@ median of the calls of a turn; a ratio is the median of those of the rounds.
 
 import os
 import pathlib
+import select
 import shutil
 import statistics
 import subprocess
@@ -58,6 +59,10 @@ class Team:
         """Microseconds of one call."""
         for pipe in self.pipes:
             print(variant, size, file=pipe, flush=True)
+        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
+            self.close()
+            sys.exit(f"comm.py: {self.name} did not answer '{variant} {size}' "
+                     f"within {PATIENCE} seconds")
         line = self.process.stdout.readline()
         if not line:
             sys.exit(f"comm.py: {self.name} ended with {self.process.wait()}")
