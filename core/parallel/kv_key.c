@@ -246,6 +246,7 @@ tn_code tn__kv_entry_create(const tn_key *key, tn__kv_entry **out) {
 }
 
 void tn__kv_entry_drop_states(tn__kv_entry *entry, uint32_t n_states) {
+  tn__kv_drop_call(entry);
   tn__kv_states_release(entry->states, n_states);
   entry->states = NULL;
   entry->n_updates = 0;
@@ -255,6 +256,7 @@ void tn__kv_entry_destroy(tn__kv_entry *entry) {
   for (size_t i = 0; i < entry->n_copies; ++i)
     tn_array_release(entry->copies[i]);
   free(entry->copies);
+  tn__kv_drop_call(entry);
   tn_array_release(entry->sum);
   tn_array_release(entry->total);
   tn_array_release(entry->local);

@@ -298,6 +298,7 @@ static void end_loading(loading *l, bool use) {
     tn__kv_entry *entry = l->kv->table.v[i];
     const loaded old = {entry->states, entry->n_updates};
     if (use) {
+      tn__kv_drop_call(entry);
       entry->states = l->entries[i].states;
       entry->n_updates = l->entries[i].states ? l->entries[i].n_updates : 0;
       l->entries[i] = old;

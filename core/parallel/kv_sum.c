@@ -80,9 +80,8 @@ static tn_code gather_arrays(tn_kvstore *kv, tn__kv_group *group) {
 
 /* --------------------------------------------------------------------- sums */
 
-static tn_code find_add(tn_kvstore *kv) {
-  if (kv->add) return TN_OK;
-  if (tn_operator_get(kv->rt, "tensor.add_n", &kv->add) == TN_OK) return TN_OK;
+static tn_code find_add(const tn_kvstore *kv, tn_operator **out) {
+  if (tn_operator_get(kv->rt, "tensor.add_n", out) == TN_OK) return TN_OK;
   return tn_fail(TN_NOT_FOUND,
                  "the sum of several arrays needs operator `tensor.add_n`; "
                  "load plugin `tensor`");
@@ -92,7 +91,8 @@ static tn_code sum_arrays(tn_kvstore *kv, tn__kv_group *group) {
   tn__kv_entry *entry = group->entry;
   const bool is_value = !tn__kv_has_updater(kv) && !kv->kind->has_ranks;
   tn_array **sum = is_value ? &entry->local : &entry->sum;
-  TN__TRY(settle_step(kv, group, NULL, find_add(kv)));
+  tn_operator *add = NULL;
+  TN__TRY(settle_step(kv, group, NULL, find_add(kv, &add)));
   TN__TRY(gather_arrays(kv, group));
   if (!*sum)
     TN__TRY(
@@ -102,8 +102,8 @@ static tn_code sum_arrays(tn_kvstore *kv, tn__kv_group *group) {
   group->received = *sum;
   return settle_step(
       kv, group, *sum,
-      tn_call(kv->rt, kv->add, &(const tn_inputs){group->n, group->arrays},
-              NULL, &(const tn_outputs){1, sum, NULL}));
+      tn_call(kv->rt, add, &(const tn_inputs){group->n, group->arrays}, NULL,
+              &(const tn_outputs){1, sum, NULL}));
 }
 
 /* A single array is used where it is, if it is only copied. */

@@ -20,7 +20,8 @@ bool tn__kv_has_updater(const tn_kvstore *kv) {
 static bool declares_step(const tn_op *desc) {
   for (uint32_t i = 0; i < desc->n_params; ++i)
     if (strcmp(desc->params[i]->name, "step") == 0 &&
-        desc->params[i]->type == TN_FIELD_INT)
+        desc->params[i]->type == TN_FIELD_INT &&
+        (desc->params[i]->flags & TN_FIELD_DYNAMIC))
       return true;
   return false;
 }
@@ -185,24 +186,72 @@ static tn_code set_step(tn__kv_updater *updater, int64_t step) {
   return TN_OK;
 }
 
-static tn_code call_operator(tn_kvstore *kv, const tn__kv_group *group) {
+void tn__kv_drop_call(tn__kv_entry *entry) {
+  tn_prepared_release(entry->call);
+  entry->call = NULL;
+  entry->pushed = NULL;
+}
+
+/* Calls the operator with parameters of this step. */
+static tn_code call_once(tn_kvstore *kv, tn__kv_entry *entry,
+                         const tn_inputs *inputs) {
   tn__kv_updater *updater = &kv->updater;
+  TN__TRY(set_step(updater, entry->n_updates + 1));
+  return tn_call(kv->rt, updater->op, inputs, updater->params,
+                 &(const tn_outputs){1, &entry->local, NULL});
+}
+
+static tn_code prepare_call(tn_kvstore *kv, tn__kv_entry *entry,
+                            const tn_inputs *inputs) {
+  if (entry->call) return TN_OK;
+  return tn_call_prepare(
+      kv->rt,
+      &(tn_preparation){.struct_size = sizeof(tn_preparation),
+                        .op = kv->updater.op,
+                        .params = kv->updater.params,
+                        .inputs = *inputs,
+                        .outputs = {1, &entry->local, NULL}},
+      &entry->call);
+}
+
+/* Calls an operator with the parameter `step`. A call with a new step checks
+ * and infers everything again, which takes 20 us, and a prepared one changes
+ * the number. The prepared one keeps its arrays, so it is made when an array is
+ * pushed for the second time. tn_call_set waits for the last run, so it is used
+ * after the last update alone. */
+static tn_code call_with_step(tn_kvstore *kv, const tn__kv_group *group,
+                              const tn_inputs *inputs) {
+  tn__kv_entry *entry = group->entry;
+  const bool is_repeated = entry->pushed == group->received;
+  if (!is_repeated) tn__kv_drop_call(entry);
+  entry->pushed = group->received;
+  if (!is_repeated || tn_array_wait_for(entry->local, 0) == TN_BUSY)
+    return call_once(kv, entry, inputs);
+  const tn_value value = tn_value_int("step", entry->n_updates + 1);
+  TN__TRY(prepare_call(kv, entry, inputs));
+  TN__TRY(tn_call_set(entry->call, &value));
+  return tn_call_run(entry->call);
+}
+
+static tn_code call_operator(tn_kvstore *kv, const tn__kv_group *group) {
+  const tn__kv_updater *updater = &kv->updater;
   tn__kv_entry *entry = group->entry;
   tn_code rc = TN_OK;
   if (!entry->states) rc = tn__kv_states_create(kv, entry, &entry->states);
-  if (rc == TN_OK) rc = set_step(updater, entry->n_updates + 1);
   if (rc != TN_OK) return tn__kv_settle(kv, &entry->key, NULL, rc);
   const size_t n = N_INPUTS + updater->n_states;
-  tn_array **inputs = malloc(n * sizeof *inputs);
-  if (!inputs) return tn__kv_fail_memory(kv->function);
-  inputs[0] = entry->local;
-  inputs[1] = group->received;
-  memcpy(inputs + N_INPUTS, entry->states, updater->n_states * sizeof *inputs);
-  rc = tn__kv_settle(
-      kv, &entry->key, entry->local,
-      tn_call(kv->rt, updater->op, &(const tn_inputs){n, inputs},
-              updater->params, &(const tn_outputs){1, &entry->local, NULL}));
-  free(inputs);
+  tn_array **arrays = malloc(n * sizeof *arrays);
+  if (!arrays) return tn__kv_fail_memory(kv->function);
+  arrays[0] = entry->local;
+  arrays[1] = group->received;
+  memcpy(arrays + N_INPUTS, entry->states, updater->n_states * sizeof *arrays);
+  const tn_inputs inputs = {n, arrays};
+  rc = updater->has_step
+           ? call_with_step(kv, group, &inputs)
+           : tn_call(kv->rt, updater->op, &inputs, updater->params,
+                     &(const tn_outputs){1, &entry->local, NULL});
+  rc = tn__kv_settle(kv, &entry->key, entry->local, rc);
+  free(arrays);
   if (rc == TN_OK) ++entry->n_updates;
   return rc;
 }

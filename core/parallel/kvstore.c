@@ -271,6 +271,7 @@ tn_code tn_kvstore_set_optimizer(tn_kvstore *kv, const char *name,
   const tn_code rc = tn__kv_updater_init(kv, name, params, &updater);
   if (rc != TN_OK) return unlock_store(kv, rc);
   if (old.op != updater.op) drop_states(kv);
+  for (size_t i = 0; i < kv->table.n; ++i) tn__kv_drop_call(kv->table.v[i]);
   kv->updater = updater;
   (void)unlock_store(kv, TN_OK);
   tn__kv_updater_deinit(&old);

@@ -33,6 +33,8 @@ typedef struct tn__kv_entry {
   size_t n_copies;
   tn_array **states; /* of the operator; NULL until the first update */
   int64_t n_updates; /* by the operator */
+  tn_prepared *call; /* of the operator; NULL: none is prepared */
+  tn_array *pushed;  /* the sum of the last call; never read */
   size_t group;      /* of the current batch, from 1; 0: none */
   tn_array *total;   /* over all ranks; NULL until it is needed */
   uint64_t bytes;    /* of the value */
@@ -85,7 +87,6 @@ struct tn_kvstore {
   _Atomic int64_t n_owners;
   pthread_mutex_t lock;
   const char *function; /* in progress, for messages */
-  tn_operator *add;     /* tensor.add_n; NULL until it is needed */
   tn__kv_table table;
   tn__kv_updater updater;
   tn_code first_error; /* of the function in progress, that travels */
@@ -171,6 +172,8 @@ bool tn__kv_has_updater(const tn_kvstore *kv);
 tn_code tn__kv_states_create(const tn_kvstore *kv, const tn__kv_entry *entry,
                              tn_array ***out);
 void tn__kv_states_release(tn_array **states, uint32_t n);
+/* Drops a prepared call of other states or parameters. */
+void tn__kv_drop_call(tn__kv_entry *entry);
 
 /* ---------------------------------------------------------------- kv_sync.c */
 

@@ -50,6 +50,11 @@ static int wait_until(int64_t deadline) {
 /* ---------------------------------------------------------------- sessions */
 
 static void free_session(local_session *s) {
+  while (s->letters) {
+    local_letter *letter = s->letters;
+    s->letters = letter->next;
+    free(letter);
+  }
   free(s->members);
   free(s->n_calls);
   free(s->text);

@@ -140,6 +140,7 @@ static void remove_op(mpi_op *op) {
 static void abandon_op(mpi_op *op) {
   comm_task *task = op->task;
   remove_op(op);
+  mpi_note_abandoned();
   op->task = NULL;
   task->next = NULL;
   comm_tasks_fail(task);
@@ -181,10 +182,21 @@ static void end_request(void *owner, int32_t index, const mpi_done *done) {
     mpi_free_op(op);
 }
 
+/* Completes a send, whose message MPI has a copy of. */
+static void end_send(mpi_op *op) {
+  comm_task *task = op->task;
+  remove_op(op);
+  op->task = NULL;
+  comm_task_end(task, TN_OK, NULL);
+}
+
 static void begin_op(mpi_op *op) {
   char why[COMM_TEXT];
   const int32_t code = mpi_begin_op(op, end_request, why);
-  if (code == TN_OK) return;
+  if (code == TN_OK) {
+    if (op->task->kind == COMM_SEND) end_send(op);
+    return;
+  }
   fail_op(op, code, why);
   if (op->n_pending == 0) mpi_free_op(op);
 }

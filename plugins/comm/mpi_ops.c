@@ -159,7 +159,7 @@ void mpi_free_op(mpi_op *op) {
 
 /* Copies the arrays of a message into its buffer. */
 static int fill_buffer(const comm_task *task, mpi_message *m) {
-  const comm_arithmetic *a = comm_arithmetic_of(task->dtype);
+  const comm_arithmetic *a = comm_arithmetic_of(task->call, task->dtype);
   m->buffer = malloc((size_t)(m->count * a->wide_bytes) + 1);
   if (!m->buffer) return 0;
   char *to = m->buffer;
@@ -174,7 +174,7 @@ static int fill_buffer(const comm_task *task, mpi_message *m) {
 
 /* Copies the results of a message from its buffer. */
 static void empty_buffer(const comm_task *task, mpi_message *m) {
-  const comm_arithmetic *a = comm_arithmetic_of(task->dtype);
+  const comm_arithmetic *a = comm_arithmetic_of(task->call, task->dtype);
   char *from = m->buffer;
   if (task->op == COMM_MEAN && a->divide)
     a->divide(from, m->count, task->group->info.size);
@@ -235,7 +235,8 @@ static void finish_reduce(mpi_op *op, mpi_message *m) {
   else if (m->buffer)
     empty_buffer(task, m);
   else if (task->op == COMM_MEAN)
-    comm_divide(task->dtype, p->out, p->n_out, task->group->info.size);
+    comm_divide(task->call, task->dtype, p->out, p->n_out,
+                task->group->info.size);
 }
 
 /* A buffer has the elements of all parts, and then the results. */
@@ -266,11 +267,12 @@ static int begin_reduce_scatter(mpi_op *op, mpi_message *m, int32_t *request) {
 static void finish_reduce_scatter(mpi_op *op) {
   const comm_task *task = op->task;
   const comm_piece *p = task->pieces;
-  const comm_arithmetic *a = comm_arithmetic_of(task->dtype);
+  const comm_arithmetic *a = comm_arithmetic_of(task->call, task->dtype);
   if (!p->out || p->n_out == 0) return;
   if (!is_half(task->dtype)) {
     if (task->op == COMM_MEAN)
-      comm_divide(task->dtype, p->out, p->n_out, task->group->info.size);
+      comm_divide(task->call, task->dtype, p->out, p->n_out,
+                  task->group->info.size);
     return;
   }
   if (task->op == COMM_MEAN)
@@ -301,11 +303,21 @@ static int begin_exchange(mpi_op *op, int32_t *request) {
   return mpi->broadcast(op->group->comm, &e, request);
 }
 
+/* A sent message is a copy, so that the call ends at once. */
+static int copy_message(mpi_op *op) {
+  const comm_piece *p = op->task->pieces;
+  const size_t bytes = (size_t)bytes_of(op->task, p->n_in);
+  op->results = malloc(bytes + 1);
+  if (op->results && bytes > 0) memcpy(op->results, p->in, bytes);
+  return op->results != NULL;
+}
+
 static int begin_message(mpi_op *op, int32_t *request) {
   const comm_task *task = op->task;
   const comm_piece *p = task->pieces;
   const int is_send = task->kind == COMM_SEND;
-  const mpi_elements e = {.in = p->in ? p->in : nothing,
+  if (is_send && !copy_message(op)) return -1;
+  const mpi_elements e = {.in = op->results ? op->results : nothing,
                           .out = p->out ? p->out : nothing,
                           .count = (int32_t)(is_send ? p->n_in : p->n_out),
                           .type = get_plain_type(task->dtype),
@@ -392,8 +404,8 @@ int32_t mpi_finish_message(mpi_op *op, int32_t index, const mpi_done *done,
       if (m->buffer)
         empty_buffer(task, m);
       else if (task->op == COMM_MEAN && m->count > 0)
-        comm_divide(task->dtype, (char *)p->out + bytes_of(task, m->at),
-                    m->count, size);
+        comm_divide(task->call, task->dtype,
+                    (char *)p->out + bytes_of(task, m->at), m->count, size);
       return TN_OK;
     case COMM_REDUCE:
       finish_reduce(op, m);
@@ -404,7 +416,7 @@ int32_t mpi_finish_message(mpi_op *op, int32_t index, const mpi_done *done,
     case COMM_ALL_GATHER:
     case COMM_BROADCAST:
       if (task->op == COMM_MEAN && p->n_out > 0)
-        comm_divide(task->dtype, p->out, p->n_out, size);
+        comm_divide(task->call, task->dtype, p->out, p->n_out, size);
       return TN_OK;
     case COMM_BARRIER:
       if (p->out) *(int64_t *)p->out = size;

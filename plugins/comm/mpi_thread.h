@@ -70,6 +70,9 @@ typedef void mpi_ended(void *owner, int32_t index, const mpi_done *done);
 void mpi_own_request(int32_t request, mpi_ended *ended, void *owner,
                      int32_t index);
 
+/* Notes that a request may never end. */
+void mpi_note_abandoned(void);
+
 /* The communicator of notices, and this process in it. */
 int32_t mpi_control(void);
 int32_t mpi_world_rank(void);
@@ -93,7 +96,7 @@ typedef struct mpi_op {
   int32_t n_pending;       /* requests */
   int64_t fail_at;         /* after this, the task fails; 0: never */
   comm_header *headers;    /* of all ranks, while they are compared */
-  char *results;           /* of halves, as f32 */
+  char *results;           /* of halves, as f32; a copy of a sent message */
   uint32_t n_messages;
   mpi_message messages[];
 } mpi_op;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ranks.c: the program of these tests. `comm_test local N` runs each case on N
  * threads, each with a runtime of its own; `mpirun -n N comm_test mpi` on N
- * processes. Rank 0 writes TAP.
+ * processes, and `mpi-breaks` those after which MPI may not end properly. Rank
+ * 0 writes TAP.
  */
 #include "ranks.h"
 
@@ -79,6 +80,20 @@ tn_code call_one(member *me, const char *name, const char *text, tn_array *in,
   return rc;
 }
 
+const char *meet(member *me) {
+  tn_comm_reason why;
+  tn_comm_group out = {.struct_size = sizeof out};
+  const tn_comm_join how = {.struct_size = sizeof how,
+                            .rank = me->rank,
+                            .size = me->size,
+                            .name = "end",
+                            .backend = me->is_local ? "local" : "mpi",
+                            .session = "the end of a case"};
+  if (me->comm->join(me->comm->ctx, &how, &out, &why) != TN_OK)
+    FAIL("join: %s", why.text);
+  return NULL;
+}
+
 /* -------------------------------------------------------------------- ranks */
 
 /* Loads plugins and joins the group "world". */
@@ -92,9 +107,11 @@ static const char *open_member(member *me, const test_case *c) {
   OK(tn_plugin_extension(me->rt, TN_COMM_EXTENSION, &table));
   me->comm = table;
   me->world.struct_size = sizeof me->world;
+  /* processes of mpirun take a second to start */
+  const uint32_t timeout = c->timeout_ms * (me->is_local ? 1 : 10);
   const tn_comm_join how = {.struct_size = sizeof how,
                             .check = c->check,
-                            .timeout_ms = c->timeout_ms ? c->timeout_ms : 60000,
+                            .timeout_ms = timeout ? timeout : 60000,
                             .rank = me->rank,
                             .size = me->size,
                             .name = "world",
@@ -154,17 +171,20 @@ int main(int argc, char **argv) {
   const test_case *const lists[] = {reduce_cases, exchange_cases, tape_cases,
                                     graph_cases, failure_cases};
   if (argc < 2) {
-    fprintf(stderr, "usage: comm_test local N [CASE] | comm_test mpi [CASE]\n");
+    fprintf(
+        stderr,
+        "usage: comm_test local N [CASE] | mpi [CASE] | mpi-breaks [CASE]\n");
     return 2;
   }
   const int is_local = strcmp(argv[1], "local") == 0;
+  const int breaks = strcmp(argv[1], "mpi-breaks") == 0;
   const int n = is_local && argc > 2 ? atoi(argv[2]) : 1;
   const char *only = argc > (is_local ? 3 : 2) ? argv[argc - 1] : NULL;
   int number = 0, n_failed = 0;
   alarm(240); /* a hanging case ends the program */
   for (size_t l = 0; l < sizeof lists / sizeof *lists; ++l)
     for (const test_case *c = lists[l]; c->name; ++c) {
-      if (c->local_only && !is_local) continue;
+      if ((c->local_only || c->breaks != breaks) && !is_local) continue;
       if (only && !strstr(c->name, only)) continue;
       n_failed += run_case(c, ++number, is_local, n);
     }

@@ -29,6 +29,7 @@ typedef struct test_case {
   const char *name;
   case_fn *run;
   int local_only;
+  int breaks; /* MPI may not end properly afterwards */
   uint32_t check;
   uint32_t timeout_ms; /* 0: a minute */
 } test_case;
@@ -88,5 +89,8 @@ tn_code call_one(member *me, const char *op, const char *params, tn_array *in,
 /* Runs an operator with n inputs and n outputs. */
 tn_code call_many(member *me, const char *op, const char *params, size_t n,
                   tn_array *const *in, tn_array **out);
+
+/* Waits for all ranks in another group, before a member leaves. */
+const char *meet(member *me);
 
 #endif /* TENON_TESTS_COMM_RANKS_H_ */

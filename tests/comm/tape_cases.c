@@ -90,7 +90,7 @@ static const char *differentiates_messages(member *me) {
   tn_params *how = NULL, *three = NULL;
   tn_array *out = NULL, *y = NULL, *gradient = NULL;
   const int last = me->size - 1;
-  if (me->rank != 0 && me->rank != last) return NULL;
+  if (me->rank != 0 && me->rank != last) return meet(me);
   OK(tn_tape_create(me->rt, &tape));
   if (me->rank == 0) {
     tn_array *x = make_vector(me, TN_F32, 2, values);
@@ -134,7 +134,7 @@ static const char *differentiates_messages(member *me) {
   tn_params_release(how);
   tn_params_release(three);
   tn_tape_release(tape);
-  return NULL;
+  return meet(me);
 }
 
 static const char *has_no_gradient_of_extremes(member *me) {

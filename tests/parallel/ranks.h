@@ -24,6 +24,15 @@ typedef struct member {
   char text[2000];
 } member;
 
+typedef struct store_case {
+  const char *name;
+  const char *(*run)(member *me);
+  bool waits;  /* its jobs wait for each other: not in the naive engine */
+  bool breaks; /* its group is broken at the end */
+} store_case;
+
+extern const store_case store_cases[]; /* up to one without a name */
+
 /* Runs a case with 1, 2 and 4 ranks, and with 2 in each engine. The test fails
  * if one rank fails. */
 void run_ranks(const char *(*run)(member *me));

@@ -89,7 +89,7 @@ static tn_code run_program(program *p) {
   if (!rc) rc = tn_kvstore_pull(p->kv, out, 2);
   if (!rc)
     rc = tn_kvstore_set_optimizer(p->kv, "optim.adam_update", "lr=0.125");
-  for (int i = 0; i < 2 && !rc; ++i)
+  for (int i = 0; i < 3 && !rc; ++i)
     rc = tn_kvstore_push_pull(p->kv, values, 3, out, 2);
   if (!rc) rc = tn_kvstore_save_states(p->kv, p->path);
   if (!rc) rc = tn_kvstore_load_states(p->kv, p->path);

@@ -2,6 +2,7 @@
  * test_kvstore_states.c: operators of `optim` as updaters, compared with calls
  * of the operators, and files of their states.
  */
+#include <semaphore.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -185,6 +186,49 @@ Test(kvstore_states, each_key_counts_its_own_steps) {
   expect_pulled(rt, kv, (tn_key){"a", 0}, -3);
   expect_pulled(rt, kv, (tn_key){"b", 0}, -1);
   tn_array_release(zero), tn_array_release(one);
+}
+
+static tn_code wait_for_go(void *arg) {
+  (void)sem_wait(arg);
+  return TN_OK;
+}
+
+/* The pushes are scheduled before the first of them is computed. */
+Test(kvstore_states, pending_updates_have_steps_of_their_own) {
+  tn_array *one = make_array(rt, 1, 0), *zero = make_array(rt, 0, 0);
+  tn_variable *pending = NULL;
+  sem_t go;
+  (void)sem_init(&go, 0, 0);
+  OK(tn_kvstore_set_optimizer(kv, "optim.adam_update",
+                              "lr=1 beta1=0.5 beta2=0 epsilon=0"));
+  OK(tn_kvstore_init(kv, &TN_KEYED("a", zero), 1));
+  OK(tn_array_variable(one, &pending));
+  OK(tn_push(rt, &(tn_job){.struct_size = sizeof(tn_job),
+                           .run = wait_for_go,
+                           .arg = &go,
+                           TN_USES({pending, TN_UPDATE})}));
+  for (int i = 0; i < 6; ++i) OK(tn_kvstore_push(kv, &TN_KEYED("a", one), 1));
+  (void)sem_post(&go);
+  expect_pulled(rt, kv, (tn_key){"a", 0}, -6);
+  (void)sem_destroy(&go);
+  tn_variable_release(pending);
+  tn_array_release(zero), tn_array_release(one);
+}
+
+/* A prepared call must not outlive the arrays that it was prepared for. */
+Test(kvstore_states, pushes_may_change_their_arrays) {
+  tn_array *one = make_array(rt, 1, 0), *zero = make_array(rt, 0, 0);
+  tn_array *other = make_array(rt, 1, 0);
+  OK(tn_kvstore_set_optimizer(kv, "optim.adam_update",
+                              "lr=1 beta1=0.5 beta2=0 epsilon=0"));
+  OK(tn_kvstore_init(kv, &TN_KEYED("a", zero), 1));
+  for (int i = 0; i < 6; ++i)
+    OK(tn_kvstore_push(kv, &TN_KEYED("a", i % 4 < 2 ? one : other), 1));
+  OK(tn_kvstore_set_optimizer(kv, "optim.adam_update",
+                              "lr=2 beta1=0.5 beta2=0 epsilon=0"));
+  for (int i = 0; i < 2; ++i) OK(tn_kvstore_push(kv, &TN_KEYED("a", one), 1));
+  expect_pulled(rt, kv, (tn_key){"a", 0}, -10);
+  tn_array_release(other), tn_array_release(zero), tn_array_release(one);
 }
 
 Test(kvstore_states, new_parameters_keep_the_states) {

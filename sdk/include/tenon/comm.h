@@ -18,17 +18,17 @@
  *   tn_group_release(world);
  *
  * A collective call is an operation of the engine like any other. It begins
- * when its inputs are complete and the collective calls before it have begun,
- * and no thread waits for it. So computation that does not need its result goes
- * on meanwhile.
+ * when its inputs and the collective calls before it are complete, and no
+ * thread waits for it. So computation that does not need its result goes on
+ * meanwhile.
  *
- * ORDER. The collective calls of one runtime begin in the order in which they
- * were pushed, also those of different groups. All ranks must push the calls of
- * a group in the same order, with the same types and sizes. A program runs them
- * in the order of its steps, which is the same for equal graphs. With `check`,
- * ranks compare their calls before they exchange data, and a difference is an
- * error on all ranks that describes both calls. Without it the result of a
- * difference is not defined.
+ * ORDER. The collective calls of one runtime run one after the other, in the
+ * order in which they were pushed, also those of different groups. All ranks
+ * must push the calls of a group in the same order, with the same types and
+ * sizes. A program runs them in the order of its steps, which is the same for
+ * equal graphs. With `check`, ranks compare their calls before they exchange
+ * data, and a difference is an error on all ranks that describes both calls.
+ * Without it the result of a difference is not defined.
  *
  * FAILURES. If the input of a collective call carries an error, or a call fails
  * or ends after `timeout_ms`, the ranks may no longer agree. So the group is

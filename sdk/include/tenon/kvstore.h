@@ -57,7 +57,8 @@
  *                      are the value and the sum, its output is the new value.
  *                      The store creates and keeps its states
  *
- * Sums of several arrays need plugin `tensor`.
+ * Sums of several arrays need plugin `tensor`. The store keeps the memory of a
+ * key's sum, and of the copies of arrays from other devices, for the next push.
  *
  * ORDER
  *
@@ -264,8 +265,8 @@ TN_API TN_MUST_USE tn_code tn_kvstore_set_updater(tn_kvstore *kv,
  *
  * The states of a key are created at its first update. A state begins with the
  * initial value that the operator declares, otherwise with the value of the
- * key. If the operator has an integer parameter `step` and `params` does not
- * set it, it is the number of the key's update, from 1.
+ * key. If the operator has a dynamic integer `step` and `params` does not set
+ * it, it is the number of the key's update, from 1.
  *
  * A call with the operator in use changes its parameters, for instance the
  * length of a step, and keeps all states. TN_NOT_FOUND for an unknown operator
