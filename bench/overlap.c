@@ -53,14 +53,6 @@ static void must_succeed(tn_code code) {
 
 /* -------------------------------------------------------------- gradients */
 
-static int64_t bytes_of(tn_graph *g, tn_entry entry) {
-  tn_sig sig;
-  int64_t n = sizeof(float);
-  must_succeed(tn_graph_sig(g, entry, &sig));
-  for (int i = 0; i < sig.ndim; ++i) n *= sig.shape[i];
-  return n;
-}
-
 /* Adds an all_reduce of n entries, and replaces them by its outputs. */
 static void add_bucket(tn_graph *g, tn_entry *entries, uint32_t n) {
   char params[64];
@@ -75,13 +67,13 @@ static void add_bucket(tn_graph *g, tn_entry *entries, uint32_t n) {
 }
 
 /* Divides the entries, in their order, into buckets of at most `most` bytes; a
- * larger array is alone. */
-static void add_buckets(tn_graph *g, tn_entry *entries, size_t n,
-                        int64_t most) {
+ * larger array is alone. `arrays` have as many elements. */
+static void add_buckets(tn_graph *g, tn_entry *entries, tn_array *const *arrays,
+                        size_t n, int64_t most) {
   size_t begin = 0;
   int64_t held = 0;
   for (size_t i = 0; i < n; ++i) {
-    const int64_t bytes = bytes_of(g, entries[i]);
+    const int64_t bytes = tn_array_size(arrays[i]) * (int64_t)sizeof(float);
     if (i > begin && held + bytes > most) {
       add_bucket(g, entries + begin, (uint32_t)(i - begin));
       begin = i;
@@ -140,7 +132,8 @@ static void bind_passes(member *m, int variant) {
   tn_array *x = nets_create_array(m->rt, &data, (tn_place){TN_DEVICE_CPU, 0});
   w.given[w.n] = (tn_argument){.name = "data", .array = x};
   add_gradients(g, loss, &w, heads);
-  if (variant == BOTH) add_buckets(g, heads, w.n, m->how->bucket);
+  if (variant == BOTH)
+    add_buckets(g, heads, m->last[GRADIENTS], w.n, m->how->bucket);
   must_succeed(tn_graph_heads_set(g, heads, w.n));
   m->n_last[variant] = w.n;
   bind_program(m, variant, g, w.given, w.n + 1);
@@ -164,7 +157,7 @@ static void bind_buckets(member *m) {
         .name = names[i],
         .array = nets_create_array(m->rt, &sig, (tn_place){TN_DEVICE_CPU, 0})};
   }
-  add_buckets(g, heads, n, m->how->bucket);
+  add_buckets(g, heads, m->last[GRADIENTS], n, m->how->bucket);
   must_succeed(tn_graph_heads_set(g, heads, n));
   m->n_last[ALL_REDUCE] = n;
   bind_program(m, ALL_REDUCE, g, given, n);
