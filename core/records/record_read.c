@@ -10,7 +10,8 @@
 #include "pieces.h"
 #include "records.h"
 
-enum { LEAST_BUFFER = 1 << 18 };
+/* Bytes that are read at once: of records, and of heads only. */
+enum { LEAST_BUFFER = 1 << 18, HEADS_BUFFER = 1 << 12 };
 
 /* A part of the memory of a reader. */
 typedef struct bytes {
@@ -25,13 +26,15 @@ struct tn_record_reader {
   bool is_open;
   bool skips; /* damage */
   bool has_index;
+  bool heads_only;
   uint64_t begin; /* of the part: a byte, or the number of an entry */
   uint64_t end;
   uint64_t at;     /* the next record: a byte, or the number of an entry */
   uint64_t n_read; /* records of the part so far */
   uint64_t n_damaged;
   tn_record_damage damage; /* the last one; `reason` NULL: none */
-  bytes buffer; /* n_buffered bytes of the file from buffered_at on */
+  uint64_t after; /* the byte after the last record that was read */
+  bytes buffer;   /* n_buffered bytes of the file from buffered_at on */
   uint64_t buffered_at;
   size_t n_buffered;
   bytes joined; /* a record of several pieces */
@@ -59,7 +62,8 @@ static tn_code get_bytes(tn_record_reader *r, uint64_t at, size_t n,
       at >= r->buffered_at && at + n <= r->buffered_at + r->n_buffered;
   if (!is_buffered) {
     const uint64_t rest = r->file.size - at;
-    size_t some = n > LEAST_BUFFER ? n : LEAST_BUFFER;
+    const size_t least = r->heads_only ? HEADS_BUFFER : LEAST_BUFFER;
+    size_t some = n > least ? n : least;
     if (some > rest) some = (size_t)rest;
     r->n_buffered = 0;
     TN__TRY(reserve(r->env, &r->buffer, some, 0));
@@ -112,6 +116,10 @@ static tn_code join_piece(tn_record_reader *r, uint64_t at, const piece *p,
                           size_t *n) {
   const unsigned char *data = NULL;
   const size_t more = p->bytes + (p->kind == TN__PIECE_FIRST ? 0u : 4u);
+  if (r->heads_only) {
+    *n += more;
+    return TN_OK;
+  }
   TN__TRY(reserve(r->env, &r->joined, *n + more, *n));
   if (p->kind != TN__PIECE_FIRST)
     tn__piece_set_number(r->joined.data + *n, TN_RECORD_MAGIC);
@@ -154,7 +162,8 @@ static tn_code read_at(tn_record_reader *r, uint64_t at, tn_record *out,
   if (p.kind == TN__PIECE_FIRST) return join_pieces(r, at, p, out, after);
   if (p.kind != TN__PIECE_WHOLE)
     return fail_at(r, at, "a piece of a record without its first piece");
-  if (p.bytes > 0) TN__TRY(get_bytes(r, at + TN__PIECE_HEAD, p.bytes, &data));
+  if (p.bytes > 0 && !r->heads_only)
+    TN__TRY(get_bytes(r, at + TN__PIECE_HEAD, p.bytes, &data));
   out->data = data;
   out->bytes = p.bytes;
   *after = at + TN__PIECE_HEAD + tn__piece_pad(p.bytes);
@@ -187,14 +196,13 @@ static tn_code read_by_place(tn_record_reader *r, tn_record *out) {
     TN__TRY(find_record(r, r->at + 4, &r->at));
     return rc;
   }
-  if (rc == TN_OK) r->at = after;
+  if (rc == TN_OK) r->at = r->after = after;
   return rc;
 }
 
 static tn_code read_by_index(tn_record_reader *r, tn_record *out) {
   const tn__record_entry *entry = &r->index.entries[r->at];
-  uint64_t after;
-  const tn_code rc = read_at(r, entry->offset, out, &after);
+  const tn_code rc = read_at(r, entry->offset, out, &r->after);
   out->key = entry->key;
   if (rc == TN_OK || rc == TN_INVALID) ++r->at;
   return rc;
@@ -240,6 +248,14 @@ tn_code tn__record_find(tn_record_reader *r, uint64_t key, tn_record *out) {
 void tn__record_rewind(tn_record_reader *r) {
   r->at = r->begin;
   r->n_read = 0;
+}
+
+void tn__record_read_heads_only(tn_record_reader *r) {
+  r->heads_only = true;
+}
+
+uint64_t tn__record_end(const tn_record_reader *r) {
+  return r->after;
 }
 
 uint64_t tn__record_count_damage(const tn_record_reader *r) {

@@ -5,6 +5,7 @@
  *        record_index.c  reads, checks and writes the index of a file
  *        record_write.c  divides records into pieces and writes them
  *        record_header.c headers with labels
+ *        record_join.c   joins the pieces of a record in memory
  *        record_read.c   reads records, skips damage, divides a file into parts
  */
 #ifndef TENON_RECORDS_H_
@@ -66,6 +67,17 @@ tn_code tn__record_damage_get(const tn_record_reader *reader,
 tn_code tn__record_count(const tn_record_reader *reader, uint64_t *out);
 void tn__record_reader_release(tn_record_reader *reader);
 tn_code tn__record_header_read(const tn_record *record, tn_record_header *out);
+
+/* From now on the reader finds records without reading their data: their member
+ * `data` is not NULL, but has no bytes. */
+void tn__record_read_heads_only(tn_record_reader *reader);
+/* The byte after the last record that was read. */
+uint64_t tn__record_end(const tn_record_reader *reader);
+/* Joins the pieces of one record in place: `raw` has the n bytes of the file
+ * from its head to its end. Returns the data and sets *bytes; NULL if it is not
+ * one whole record. For several threads, which have read the file themselves.
+ */
+unsigned char *tn__record_join(unsigned char *raw, size_t n, size_t *bytes);
 
 /* The runtime's side of both, for api_records.c. */
 const tn__env *tn__record_writer_env(const tn_record_writer *writer);

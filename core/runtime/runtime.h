@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * runtime.h: the runtime, which owns everything, and shared checks of the
  * public functions. Each public function checks its arguments and makes one
- * call into the folder that does the work. This folder uses all others; none
- * uses it.
+ * call into the folder that does the work. This folder uses all others; only
+ * core/batches uses it.
  *
  * files: runtime.c       create, release
  *        runtime_json.c  the state of a runtime as JSON
