@@ -218,6 +218,16 @@ def the_demo_learns_digits():
     assert traced["traceEvents"], "the trace is empty"
 
 
+def the_demo_learns_images():
+    said = TENON.run("bash", SOURCE / "examples/demo_images.sh", TENON.root)
+    if "SKIPPED" in said:
+        print(said)
+        return
+    assert "Both learned the same, number for number." in said, said
+    tested = [float(each) for each in re.findall(r"tested +([0-9.]+) %", said)]
+    assert tested[-1] >= 95, f"image_folder ends at {tested[-1]} %"
+
+
 if __name__ == "__main__":
     with SCRATCH:
         tap.run([holds_the_promised_files, holds_every_public_header,
@@ -235,4 +245,5 @@ if __name__ == "__main__":
                  a_host_compiles_and_runs,
                  the_example_that_opens_tenon_h_is_the_example_of_a_host,
                  a_plugin_builds_outside_the_tree,
-                 the_demo_of_an_author_holds, the_demo_learns_digits])
+                 the_demo_of_an_author_holds, the_demo_learns_digits,
+                 the_demo_learns_images])
