@@ -128,10 +128,10 @@ int main(int argc, char **argv) {
       "height=224 width=224 mode=random mirror=0.5 dtype=f32 layout=chw "
       "mean=[0.485,0.456,0.406] std=[0.229,0.224,0.225]";
   (void)snprintf(random, sizeof random, "%s draft=true", part);
-  measure_task_of(&t, "decode", "image.decode", "");
-  measure_task_of(&t, "batch", "image.decode_batch", size);
   measure_task_of(&t, "augment", "image.decode_batch", part);
   measure_task_of(&t, "draft", "image.decode_batch", random);
+  measure_task_of(&t, "batch", "image.decode_batch", size);
+  measure_task_of(&t, "decode", "image.decode", "");
   for (size_t i = 0; i < t.n; ++i) tn_array_release(t.files[i]);
   tn_array_release(t.in[0]);
   tn_array_release(t.in[1]);
