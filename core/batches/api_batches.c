@@ -165,7 +165,9 @@ tn_code tn_data_restore(tn_data *data, const char *state) {
 }
 
 /* In a forked child nothing is freed, because locks may be held for ever there.
+ * Inside of a job neither: it may not wait for the jobs that fill batches.
  */
 void tn_data_release(tn_data *data) {
-  if (data && tn__runtime_check(data->env) == TN_OK) tn__data_release(data);
+  if (data && tn__runtime_check_call(data->env, __func__) == TN_OK)
+    tn__data_release(data);
 }

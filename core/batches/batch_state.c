@@ -100,8 +100,7 @@ tn_code tn__data_save(const tn_data *data, tn_text **out) {
   return tn__buf_text(&text, out);
 }
 
-/* ------------------------------------------------------------------- restore
- */
+/* ---------------------------------------------------------------- restore */
 
 static int64_t get_integer(const state *s, size_t field) {
   int64_t value;

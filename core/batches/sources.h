@@ -122,8 +122,7 @@ typedef struct tn__source_params {
 tn_code tn__source_params_parse(const tn__opening *opening,
                                 const tn__source_params *params, void **out);
 
-/* --------------------------------------------------------- numbers by chance
- */
+/* ------------------------------------------------------ numbers by chance */
 
 #define TN__GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
@@ -144,8 +143,7 @@ static inline int64_t tn__example_seed(uint64_t key, uint64_t example) {
   return (int64_t)(tn__mix(tn__mix(~key) + (example + 1) * TN__GOLDEN) >> 1);
 }
 
-/* -------------------------------------------------------- examples of a file
- */
+/* ----------------------------------------------------- examples of a file */
 
 /* Bytes of one example. */
 typedef struct tn__place {
@@ -186,8 +184,7 @@ tn_code tn__example_file_read(const tn__example_file *file,
                               const tn__filling *filling, tn__use_example *use,
                               void *context);
 
-/* --------------------------------------------------------------------- texts
- */
+/* ------------------------------------------------------------------ texts */
 
 /* A line while it is read. It ends before its line feed. */
 typedef struct tn__line {
@@ -221,9 +218,8 @@ tn_code tn__scan_lines(tn__example_file *file, tn__line_scan *scan);
 tn__line tn__line_of_example(const tn__example_file *file,
                              const tn__example *example);
 
-/* Reads a number of [begin, end), which it fills. False if it is not one. */
-bool tn__read_number(const char *begin, const char *end, double *out);
-/* The same for a whole number; false also if 64 bits are not enough. */
+/* Reads a whole number of [begin, end), which it fills. False if it is not one,
+ * or if 64 bits are not enough. */
 bool tn__read_whole(const char *begin, const char *end, int64_t *out);
 /* Reads a number and stores it as element `at` of type f32, f64, i32, i64 or
  * u8. False if it is not one of this type. */

@@ -72,7 +72,8 @@ static bool read_short(const char *begin, const char *end, double *out) {
   return true;
 }
 
-bool tn__read_number(const char *begin, const char *end, double *out) {
+/* The same for any number. */
+static bool read_number(const char *begin, const char *end, double *out) {
   char text[128], *rest = NULL;
   const size_t n = (size_t)(end - begin);
   if (read_short(begin, end, out)) return true;
@@ -102,7 +103,7 @@ bool tn__store_number(const char *begin, const char *end, tn_dtype dtype,
   double number = 0;
   int64_t whole = 0;
   if (dtype == TN_F32 || dtype == TN_F64) {
-    if (!tn__read_number(begin, end, &number)) return false;
+    if (!read_number(begin, end, &number)) return false;
     if (dtype == TN_F32)
       ((float *)to)[at] = (float)number;
     else

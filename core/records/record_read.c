@@ -33,8 +33,8 @@ struct tn_record_reader {
   uint64_t n_read; /* records of the part so far */
   uint64_t n_damaged;
   tn_record_damage damage; /* the last one; `reason` NULL: none */
-  uint64_t after; /* the byte after the last record that was read */
-  bytes buffer;   /* n_buffered bytes of the file from buffered_at on */
+  uint64_t after;          /* the byte after the last record that was read */
+  bytes buffer; /* n_buffered bytes of the file from buffered_at on */
   uint64_t buffered_at;
   size_t n_buffered;
   bytes joined; /* a record of several pieces */

@@ -81,8 +81,7 @@ static void expect_examples(const tn_batch *batch) {
   }
 }
 
-/* -------------------------------------------------------------- last batches
- */
+/* ----------------------------------------------------------- last batches */
 
 Test(batches, of_a_short_rest_are_filled_from_the_beginning) {
   tn_data *data = open_data(rt, N, OPTIONS(.batch = 128));
@@ -576,6 +575,24 @@ Test(batches, after_a_shutdown_are_refused) {
   cr_assert_eq(batch.n_arrays, 0);
   tn_data_release(data);
   tn_runtime_release(other);
+}
+
+static tn_code call_inside(void *arg) {
+  tn_batch batch;
+  const tn_code rc = tn_data_next(arg, &batch);
+  tn_data_release(arg); /* without effect */
+  return rc == TN_INVALID ? TN_OK : tn_fail(TN_IO, "it was not refused");
+}
+
+Test(batches, are_refused_inside_of_a_job) {
+  static sequence s;
+  tn_data *data = open_data(rt, N, OPTIONS(.batch = 30));
+  OK(tn_push(
+      rt, &(tn_job){
+              .struct_size = sizeof(tn_job), .run = call_inside, .arg = data}));
+  OK(tn_wait_all(rt));
+  cr_assert_eq(read_batches(data, 100, &s), 34);
+  tn_data_release(data);
 }
 
 /* Each allocation fails in turn. */

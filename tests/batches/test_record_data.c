@@ -386,8 +386,7 @@ Test(record_data, of_images_that_cannot_be_decoded_fails_one_batch) {
   tn_data_release(data);
 }
 
-/* --------------------------------------------------------------------- lives
- */
+/* ------------------------------------------------------------------ lives */
 
 Test(record_data, of_images_is_released_at_any_time) {
   define_operator();

@@ -387,8 +387,7 @@ Test(text_data, of_damaged_idx_files_is_refused) {
         TN_INVALID, "`scale` needs");
 }
 
-/* -------------------------------------------------------------------- faults
- */
+/* ----------------------------------------------------------------- faults */
 
 static tn_code use_with_failures(meter *m, size_t at, const char *kind,
                                  const char *text) {

@@ -273,6 +273,9 @@ BLOCKS = {
     ("tenon/data.h", "tn_record_reader *file = NULL;"):
         Lines("#include <tenon/data.h>\n"
               "tn_code use(const void *data, uint64_t bytes);", "tn_runtime *rt"),
+    ("tenon/data.h", "tn_data *data = NULL;"):
+        Lines("#include <tenon/data.h>\n"
+              "tn_code train(tn_array *data, tn_array *labels);", "tn_runtime *rt"),
     ("tenon/exchange.h", "tn_bundle *file = NULL;"):
         Lines("#include <tenon/exchange.h>", "tn_runtime *rt"),
     ("tenon/draft/reduction.h", "for each extent, in any order and at the same time, a call "

@@ -57,8 +57,7 @@ static tn_array *make_array(tn_runtime *rt) {
   return array;
 }
 
-/* ------------------------------------------------------------------- threads
- */
+/* ---------------------------------------------------------------- threads */
 
 /* A job that reads a batch later. */
 typedef struct reading {
