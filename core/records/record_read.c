@@ -10,8 +10,9 @@
 #include "pieces.h"
 #include "records.h"
 
-/* Bytes that are read at once: of records, and of heads only. */
-enum { LEAST_BUFFER = 1 << 18, HEADS_BUFFER = 1 << 12 };
+/* Bytes that are read at once: after a jump, and at most while the file is read
+ * in order. */
+enum { LEAST_BUFFER = 1 << 12, MOST_BUFFER = 1 << 18 };
 
 /* A part of the memory of a reader. */
 typedef struct bytes {
@@ -37,6 +38,7 @@ struct tn_record_reader {
   bytes buffer; /* n_buffered bytes of the file from buffered_at on */
   uint64_t buffered_at;
   size_t n_buffered;
+  size_t ahead; /* bytes of the last read, if it was not longer */
   bytes joined; /* a record of several pieces */
   tn__record_index index;
 };
@@ -55,16 +57,27 @@ static tn_code reserve(const tn__env *env, bytes *b, size_t n, size_t used) {
   return TN_OK;
 }
 
+/* The number of bytes to read from a byte on. It grows while the file is read
+ * in order, and is small for records that are found by key. */
+static size_t choose_length(tn_record_reader *r, uint64_t at, size_t n) {
+  const bool is_next =
+      at >= r->buffered_at && at <= r->buffered_at + r->n_buffered;
+  const uint64_t rest = r->file.size - at;
+  if (!is_next || r->heads_only || r->ahead == 0)
+    r->ahead = LEAST_BUFFER;
+  else if (r->ahead < MOST_BUFFER)
+    r->ahead *= 4;
+  const size_t length = n > r->ahead ? n : r->ahead;
+  return length > rest ? (size_t)rest : length;
+}
+
 /* Sets *out to bytes [at, at + n) of the file, which has them. */
 static tn_code get_bytes(tn_record_reader *r, uint64_t at, size_t n,
                          const unsigned char **out) {
   const bool is_buffered =
       at >= r->buffered_at && at + n <= r->buffered_at + r->n_buffered;
   if (!is_buffered) {
-    const uint64_t rest = r->file.size - at;
-    const size_t least = r->heads_only ? HEADS_BUFFER : LEAST_BUFFER;
-    size_t some = n > least ? n : least;
-    if (some > rest) some = (size_t)rest;
+    const size_t some = choose_length(r, at, n);
     r->n_buffered = 0;
     TN__TRY(reserve(r->env, &r->buffer, some, 0));
     TN__TRY(

@@ -285,6 +285,16 @@ static int32_t check_offsets(const tn_frame *call, const int64_t *offsets,
   return TN_OK;
 }
 
+/* Whether the caller passes `seeds`. */
+static bool has_seeds(const tn_frame *call) {
+  return !(call->in_flags[IMAGE_DECODE_BATCH_IN_SEEDS] & TN_IN_ABSENT);
+}
+
+int32_t image_decode_batch_has_seeds(const tn_frame *call) {
+  if (has_seeds(call)) return TN_OK;
+  return TN_FAIL(call, TN_UNSUPPORTED, "without `seeds` it needs the stream");
+}
+
 int32_t image_decode_batch(const tn_frame *call) {
   const image_decode_batch_params *p = image_decode_batch_params_of(call);
   const tn_tensor *bytes = &call->in[IMAGE_DECODE_BATCH_IN_BYTES];
@@ -301,7 +311,7 @@ int32_t image_decode_batch(const tn_frame *call) {
                            p->channels == 1),
              .level = tn_kernel_level(call),
              .failed = n};
-  if (!(call->in_flags[IMAGE_DECODE_BATCH_IN_SEEDS] & TN_IN_ABSENT))
+  if (has_seeds(call))
     b.seeds = (const int64_t *)call->in[IMAGE_DECODE_BATCH_IN_SEEDS].data;
   int32_t code = check_offsets(call, b.offsets, n, tn_tensor_size(bytes));
   if (code != TN_OK || n == 0) return code;

@@ -328,6 +328,25 @@ Test(image_files, the_stream_gives_other_choices_in_each_call) {
   for (int i = 0; i < 3; ++i) free(v[i]);
 }
 
+/* A loader prefetches batches while other calls draw numbers, and a resumed one
+ * decodes some of them again. */
+Test(image_files, seeds_leave_the_stream_to_other_calls) {
+  const char *text = "height=4 width=5 mode=random mirror=0.5";
+  const batch b = join_files();
+  tn_random_state before, seeded, drawn;
+  tn_array *out = NULL;
+  if (lacks_a_library()) return;
+  OK(tn_random_get(rt, &before));
+  OK(decode_some(&b, 0, N, text, true, &out));
+  OK(tn_random_get(rt, &seeded));
+  cr_assert_eq(seeded.drawn, before.drawn);
+  tn_array_release(out);
+  OK(decode_some(&b, 0, N, text, false, &out));
+  OK(tn_random_get(rt, &drawn));
+  cr_assert_gt(drawn.drawn, seeded.drawn);
+  tn_array_release(out);
+}
+
 Test(image_files, drafts_are_near) {
   const batch b = join_files();
   tn_array *exact = NULL, *draft = NULL;

@@ -225,6 +225,16 @@ def the_demo_learns_digits():
     assert traced["traceEvents"], "the trace is empty"
 
 
+def the_demo_learns_images():
+    said = TENON.run("bash", SOURCE / "examples/demo_images.sh", TENON.root)
+    if "SKIPPED" in said:
+        print(said)
+        return
+    assert "Both learned the same, number for number." in said, said
+    tested = [float(each) for each in re.findall(r"tested +([0-9.]+) %", said)]
+    assert tested[-1] >= 95, f"image_folder ends at {tested[-1]} %"
+
+
 if __name__ == "__main__":
     with SCRATCH:
         tap.run([holds_the_promised_files, holds_every_public_header,
@@ -242,4 +252,5 @@ if __name__ == "__main__":
                  a_host_compiles_and_runs,
                  examples_of_headers_are_examples_of_hosts,
                  a_plugin_builds_outside_the_tree,
-                 the_demo_of_an_author_holds, the_demo_learns_digits])
+                 the_demo_of_an_author_holds, the_demo_learns_digits,
+                 the_demo_learns_images])
