@@ -167,15 +167,37 @@ static int run_case(const test_case *c, int number, int is_local, int n) {
   return n_failed;
 }
 
+/* Calls an operator in a runtime that has joined no group, and prints the
+ * result or the failure. */
+static int call_alone(void) {
+  member me = {.text = ""};
+  const double values[] = {3};
+  tn_array *out = NULL;
+  if (tn_runtime_create(NULL, &me.rt) != TN_OK ||
+      tn_plugin_load(me.rt, COMM_FILE) != TN_OK)
+    return 1;
+  tn_array *in = make_vector(&me, TN_F32, 1, values);
+  float sum = 0;
+  tn_code rc = call_one(&me, "comm.all_reduce", "", in, &out);
+  if (rc == TN_OK) rc = tn_array_get(out, &sum, sizeof sum);
+  printf("%d %g %s\n", (int)rc, (double)sum, rc ? tn_error_text() : "");
+  tn_array_release(in);
+  tn_array_release(out);
+  tn_runtime_release(me.rt);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   const test_case *const lists[] = {reduce_cases, exchange_cases, tape_cases,
                                     graph_cases, failure_cases};
   if (argc < 2) {
     fprintf(
         stderr,
-        "usage: comm_test local N [CASE] | mpi [CASE] | mpi-breaks [CASE]\n");
+        "usage: comm_test local N [CASE] | mpi [CASE] | mpi-breaks [CASE] | "
+        "alone\n");
     return 2;
   }
+  if (strcmp(argv[1], "alone") == 0) return call_alone();
   const int is_local = strcmp(argv[1], "local") == 0;
   const int breaks = strcmp(argv[1], "mpi-breaks") == 0;
   const int n = is_local && argc > 2 ? atoi(argv[2]) : 1;

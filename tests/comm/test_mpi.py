@@ -53,9 +53,9 @@ def runs_all_cases(n):
     tap.equal(status, 0, "status of mpirun:\n" + text)
 
 
-def breaks_groups(n):
+def breaks_groups(n, *cases):
     """mpirun may report that MPI did not end properly."""
-    for case in ("after_the_timeout", "member_leaves", "failed_inputs"):
+    for case in cases:
         _, text = run(n, "mpi-breaks", case)
         expect_all(text, 1)
 
@@ -70,8 +70,31 @@ def survives_a_killed_rank():
         raise AssertionError("mpirun did not report the killed rank:\n" + text)
 
 
-tap.run([("runs all cases on 2 processes", lambda: runs_all_cases(2)),
+def alone(**environment):
+    """The result of a process that joins no group."""
+    keep = {name: value for name, value in os.environ.items()
+            if not name.startswith(("OMPI_", "PMI", "MV2_"))}
+    return tap.output([PROGRAM, "alone"], env={**keep, **environment})
+
+
+def has_one_rank_without_a_group():
+    tap.equal(alone().strip(), "0 3", "result")
+
+
+def refuses_processes_that_have_not_joined():
+    for rank, size in (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                       ("PMI_RANK", "PMI_SIZE")):
+        text = alone(**{rank: "1", size: "2"})
+        if "mpirun started this process as rank 1 of 2" not in text:
+            raise AssertionError(text)
+
+
+tap.run([has_one_rank_without_a_group, refuses_processes_that_have_not_joined,
+         ("runs all cases on 2 processes", lambda: runs_all_cases(2)),
          ("runs all cases on 4 processes", lambda: runs_all_cases(4)),
-         ("breaks groups of 2 processes", lambda: breaks_groups(2)),
-         ("breaks groups of 4 processes", lambda: breaks_groups(4)),
+         ("breaks groups of 2 processes", lambda: breaks_groups(
+             2, "after_the_timeout", "member_leaves", "failed_inputs",
+             "shutdown")),
+         ("breaks groups of 4 processes", lambda: breaks_groups(
+             4, "failed_inputs")),
          survives_a_killed_rank])
