@@ -89,14 +89,6 @@ int32_t mpi_world_rank(void) {
   return own.rank;
 }
 
-int mpi_is_thread(void) {
-  (void)pthread_mutex_lock(&lock);
-  const int is_thread = shared.state == STATE_READY &&
-                        pthread_equal(own.thread, pthread_self()) != 0;
-  (void)pthread_mutex_unlock(&lock);
-  return is_thread;
-}
-
 /* ---------------------------------------------------------------- requests */
 
 void mpi_own_request(int32_t request, mpi_ended *ended, void *owner,

@@ -181,6 +181,11 @@ static int call_alone(void) {
   tn_code rc = call_one(&me, "comm.all_reduce", "", in, &out);
   if (rc == TN_OK) rc = tn_array_get(out, &sum, sizeof sum);
   printf("%d %g %s\n", (int)rc, (double)sum, rc ? tn_error_text() : "");
+  tn_array_release(out);
+  out = NULL;
+  rc = call_one(&me, "comm.recv", "from=0 shape=(1)", NULL, &out);
+  if (rc == TN_OK) rc = tn_array_wait(out);
+  printf("%d %s\n", (int)rc, tn_error_text());
   tn_array_release(in);
   tn_array_release(out);
   tn_runtime_release(me.rt);

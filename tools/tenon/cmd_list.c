@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_list.c: `tenon list`: plugins, operators and devices of this machine, and
- * the backends of plugin comm.
+ * the backends of plugin `comm`.
  */
 #include <string.h>
 
 #include "tenon/plugin/comm.h"
 #include "tenon_tool.h"
 
-/* Backends are listed only by their name: some of them have to be opened. */
+/* Without a word, the first N_USUAL kinds are listed. */
 enum { N_KINDS = 4, N_USUAL = 3, KIND_OPERATORS = 1 };
 const char *const list_words[] = {"plugins", "operators", "devices", "backends",
                                   NULL};
@@ -159,44 +159,62 @@ static bool list_devices(tn_runtime *rt, const choice *c, text *out) {
   return true;
 }
 
-/* Lines "name: its release, or the reason that it cannot start". */
-typedef struct backends {
-  char lines[4096];
-} backends;
+/* ---------------------------------------------------------------- backends */
 
-static bool read_backends(tn_runtime *rt, backends *out) {
-  const void *found = NULL;
-  if (tn_plugin_extension(rt, TN_COMM_EXTENSION, &found)) return false;
-  const tn_comm *comm = found;
-  (void)comm->describe(comm->ctx, out->lines, sizeof out->lines);
+/* Calls `add` with the name and the detail of each backend of plugin `comm`.
+ * False if the plugin is not loaded. */
+static bool visit_backends(tn_runtime *rt,
+                           void (*add)(void *to, size_t i, const char *name,
+                                       const char *detail),
+                           void *to) {
+  const void *functions = NULL;
+  char lines[4000];
+  if (tn_plugin_extension(rt, TN_COMM_EXTENSION, &functions)) return false;
+  const tn_comm *comm = functions;
+  comm->describe(comm->ctx, lines, sizeof lines);
+  char *rest = NULL;
+  size_t i = 0;
+  for (char *line = strtok_r(lines, "\n", &rest); line;
+       line = strtok_r(NULL, "\n", &rest)) {
+    char *detail = strstr(line, ": ");
+    if (!detail) continue;
+    *detail = 0;
+    add(to, i++, line, detail + 2);
+  }
   return true;
 }
 
-/* Cuts the next line into name and detail. NULL: there is none. */
-static char *next_backend(char **lines, char **detail) {
-  char *name = strsep(lines, "\n");
-  if (!name || !*name) return NULL;
-  *detail = strstr(name, ": ");
-  if (*detail) {
-    **detail = '\0';
-    *detail += 2;
-  }
-  return name;
+static void add_backend_row(void *to, size_t i, const char *name,
+                            const char *detail) {
+  (void)i;
+  table_add(to, "%s", name);
+  table_add(to, "%s", detail);
 }
 
 static bool list_backends(tn_runtime *rt, const choice *c, text *out) {
   (void)c;
   table rows = {.n_columns = 2};
   static const char *const heads[] = {"NAME", "DETAIL"};
-  backends all;
-  char *lines = all.lines, *detail = NULL;
-  if (!read_backends(rt, &all)) return false;
   add_heads(&rows, heads);
-  for (const char *name; (name = next_backend(&lines, &detail)) != NULL;) {
-    table_add(&rows, "%s", name);
-    table_add(&rows, "%s", detail ? detail : "");
-  }
-  table_print(&rows, "", out);
+  if (visit_backends(rt, add_backend_row, &rows))
+    table_print(&rows, "", out);
+  else
+    text_add(out, "no backend: plugin `comm` is not loaded; %s\n", host_hint);
+  return true;
+}
+
+static void add_backend_json(void *to, size_t i, const char *name,
+                             const char *detail) {
+  text_add(to, "%s{\"name\": ", i ? ", " : "");
+  text_add_json(to, name);
+  text_add(to, ", \"detail\": ");
+  text_add_json(to, detail);
+  text_add(to, "}");
+}
+
+static bool json_backends(tn_runtime *rt, const choice *c, text *out) {
+  (void)c;
+  (void)visit_backends(rt, add_backend_json, out);
   return true;
 }
 
@@ -249,23 +267,6 @@ static bool json_devices(tn_runtime *rt, const choice *c, text *out) {
   return true;
 }
 
-static bool json_backends(tn_runtime *rt, const choice *c, text *out) {
-  (void)c;
-  backends all;
-  char *lines = all.lines, *detail = NULL;
-  const char *separator = "";
-  if (!read_backends(rt, &all)) return false;
-  for (const char *name; (name = next_backend(&lines, &detail)) != NULL;) {
-    text_add(out, "%s{\"name\": ", separator);
-    text_add_json(out, name);
-    text_add(out, ", \"detail\": ");
-    text_add_json(out, detail);
-    text_add(out, "}");
-    separator = ", ";
-  }
-  return true;
-}
-
 /* ----------------------------------------------------------------- command */
 
 typedef bool list_fn(tn_runtime *rt, const choice *c, text *out);
@@ -311,8 +312,8 @@ static bool choose_operators(const arguments *args, choice *out, text *why) {
   const char *meant = did_you_mean(word, list_words, N_KINDS);
   return report_failure(
       why, "list: unknown kind `%s`%s%s%s", word,
-      meant ? "; did you mean `" : "; there are plugins, operators, devices ",
-      meant ? meant : "and backends", meant ? "`?" : "");
+      meant ? "; did you mean `" : "; there are plugins, operators, ",
+      meant ? meant : "devices and backends", meant ? "`?" : "");
 }
 
 /* A text that no operator has is a mistake, with the nearest name. */
