@@ -19,8 +19,8 @@
 enum {
   TN__INLINE_OPERANDS = 16, /* calls with more of them use heap memory */
   TN__MAX_RANDOM = 4,       /* most random streams of one kernel */
-  TN__MORE_ACCESS = 3 /* variables besides operands: random stream, scratch
-                         space, kernels that are not reentrant */
+  TN__MORE_ACCESS = 4       /* variables besides operands: random stream, order,
+                               scratch       space, kernels that are not reentrant */
 };
 
 enum { /* tn__operand.before: content of its memory when the kernel starts */
@@ -120,6 +120,7 @@ typedef struct tn__recipe {
   uint32_t n_random;
   /* For the fast path. */
   tn__device *device; /* the device of its arrays */
+  uint8_t ordered;    /* TN_RESOURCE_ORDER */
   uint8_t direct; /* nothing is lowered, on the cpu: operands go to the frame */
   uint8_t small;  /* short enough for the calling thread */
   uint8_t closed; /* its inputs determine its outputs */
@@ -344,6 +345,8 @@ static inline bool tn__input_is_read(uint32_t flags) {
  * so a failed call does not affect later ones. */
 uint32_t tn__recipe_list_uses(const tn__recipe *recipe, tn__caller *caller,
                               tn__scratch_space *space, tn__access *to);
+/* Flags of its job: TN__JOB_*. */
+uint32_t tn__recipe_job_flags(const tn__recipe *recipe);
 /* Allocates the memory of its arrays. */
 tn_code tn__call_materialise(tn__call_state *s);
 /* Holds its arrays, and ends the ownership of temporaries: pending operations

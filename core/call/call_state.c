@@ -18,6 +18,7 @@ void tn__caller_deinit(tn__caller *caller) {
   tn__caller_forget(caller);
   tn__var_deinit(&caller->random.var);
   tn__var_deinit(&caller->serial);
+  tn__var_deinit(&caller->order);
 }
 
 /* -------------------------------------------------------------------- begin */

@@ -35,6 +35,7 @@ typedef struct tn__caller {
   tn__registry *registry;
   tn__random random;          /* the runtime's stream */
   tn__var serial;             /* updated by kernels that are not reentrant */
+  tn__var order;              /* overwritten by calls with TN_RESOURCE_ORDER */
   _Atomic uint64_t n_serials; /* serials that tapes requested */
 } tn__caller;
 

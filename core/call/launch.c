@@ -35,6 +35,7 @@ uint32_t tn__recipe_list_uses(const tn__recipe *r, tn__caller *caller,
   uint32_t n = 0;
   if (r->n_random > 0)
     to[n++] = (tn__access){&caller->random.var, TN__OVERWRITE, 0};
+  if (r->ordered) to[n++] = (tn__access){&caller->order, TN__OVERWRITE, 0};
   if (!(r->kernel->desc->flags & TN_KERNEL_REENTRANT))
     to[n++] = (tn__access){&caller->serial, TN__OVERWRITE, 0};
   if (space) to[n++] = (tn__access){&space->var, TN__OVERWRITE, 0};
@@ -144,6 +145,10 @@ void tn__call_disown_arrays(tn__call_state *s) {
   }
 }
 
+uint32_t tn__recipe_job_flags(const tn__recipe *r) {
+  return (r->small ? TN__JOB_SMALL : 0) | (r->ordered ? TN__JOB_TOLD : 0);
+}
+
 tn_code tn__call_launch(tn__call_state *s, const tn_outputs *outputs) {
   tn_code rc = tn__call_materialise(s);
   if (rc) return tn__call_state_release(s, rc);
@@ -157,7 +162,7 @@ tn_code tn__call_launch(tn__call_state *s, const tn_outputs *outputs) {
                        .drop = job_drop,
                        .access = s->access,
                        .n_access = s->n_access,
-                       .flags = s->recipe->small ? TN__JOB_SMALL : 0,
+                       .flags = tn__recipe_job_flags(s->recipe),
                        .queue = s->device->compute};
   tn__engine *engine = s->caller->env->engine;
   rc = tn__call_is_dynamic(s) ? tn__run_here(engine, &job)

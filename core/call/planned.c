@@ -148,7 +148,8 @@ tn_code tn__planned_run(tn__planned *call, tn__token *token) {
   if (call->idle) return TN_OK;
   const tn_code rc = tn__call_compute(s, token);
   if (rc == TN_OK)
-    call->ready = !s->device->table && !s->recipe->n_random && is_direct(s);
+    call->ready = !s->device->table && !s->recipe->n_random &&
+                  !s->recipe->ordered && is_direct(s);
   return rc;
 }
 

@@ -138,7 +138,7 @@ static tn_code operation_create(tn_prepared *call) {
                        .drop = operation_drop,
                        .access = call->access,
                        .n_access = call->n_access,
-                       .flags = s->recipe->small ? TN__JOB_SMALL : 0,
+                       .flags = tn__recipe_job_flags(s->recipe),
                        .queue = s->device->compute};
   TN__TRY(tn__operation_create(call->env->engine, &job, &call->operation));
   atomic_fetch_add_explicit(&call->n_holds, 1, memory_order_relaxed);

@@ -271,10 +271,12 @@ static tn_code workspaces_place(tn__call_state *s, tn__recipe *r) {
   return TN_OK;
 }
 
-static tn_code random_count(const tn__call_state *s, tn__recipe *r) {
+static tn_code count_resources(const tn__call_state *s, tn__recipe *r) {
   const tn_kernel *desc = r->kernel->desc;
-  for (uint32_t i = 0; i < desc->n_resources; ++i)
+  for (uint32_t i = 0; i < desc->n_resources; ++i) {
     if (desc->resources[i] == TN_RESOURCE_RANDOM) ++r->n_random;
+    if (desc->resources[i] == TN_RESOURCE_ORDER) r->ordered = 1;
+  }
   if (r->n_random <= TN__MAX_RANDOM) return TN_OK;
   return tn__fail(TN_UNSUPPORTED,
                   "%s: kernel %s wants %u random streams; at most %d are "
@@ -299,7 +301,7 @@ static void random_default(const tn__call_state *s, tn__recipe *r) {
 static tn_code prepare_recipe(tn__call_state *s, tn__recipe *r) {
   const tn_kernel *desc = r->kernel->desc;
   r->plan.struct_size = sizeof r->plan;
-  TN__TRY(random_count(s, r));
+  TN__TRY(count_resources(s, r));
   const tn__floating floating = tn__floating_get();
   tn_code rc =
       desc->prepare ? desc->prepare(&s->launch.frame, &r->plan) : TN_OK;
@@ -393,13 +395,13 @@ static tn_code create_recipe(tn__call_state *s, tn__recipe **out) {
       s->pass == TN_PASS_FORWARD ? s->counts.n_visible : s->counts.n_in;
   r->closed = !s->from_outputs;
   r->direct = is_direct(s);
-  r->small = is_small(s);
   r->shared = is_shared(s);
   tn_code rc = prepare_recipe(s, r);
   if (rc) {
     tn__recipe_release(r);
     return rc;
   }
+  r->small = is_small(s) && !r->ordered;
   launch_copy(r, s);
   *out = r;
   return TN_OK;

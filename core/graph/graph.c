@@ -408,18 +408,17 @@ uint32_t tn__node_count_visible(const tn__node *node) {
   return n;
 }
 
-static bool draws_random_numbers(const tn_operator *op) {
+/* It draws random numbers, or others take part in its calls. */
+static bool has_resources(const tn_operator *op) {
   for (size_t i = 0; i < op->kernels.n; ++i) {
     const tn__kernel *kernel = op->kernels.v[i];
-    for (uint32_t k = 0; k < kernel->desc->n_resources; ++k)
-      if (kernel->desc->resources[k] == TN_RESOURCE_RANDOM) return true;
+    if (kernel->desc->n_resources > 0) return true;
   }
   return false;
 }
 
 bool tn__node_is_repeatable(const tn__node *node) {
-  if (node->n_aux > 0 || (node->op && draws_random_numbers(node->op)))
-    return false;
+  if (node->n_aux > 0 || (node->op && has_resources(node->op))) return false;
   for (uint32_t i = 0; node->inner && i < tn__n_nodes(node->inner); ++i)
     if (!tn__node_is_repeatable(tn__node_at(node->inner, i))) return false;
   return true;

@@ -98,12 +98,17 @@ bool tn__token_try_park(tn__token *token) {
          tn__fence_before(token);
 }
 
-static tn_code call_in_frame(tn__token *token) {
+bool tn__is_told(void) {
+  return tn__run_frame_top != NULL &&
+         (tn__run_frame_top->flags & TN__FRAME_TOLD) != 0;
+}
+
+static tn_code call_in_frame(tn__token *token, uint32_t flags) {
   const bool async = (token->flags & TN__JOB_ASYNC) != 0;
   tn__run_frame frame = {
       .outer = tn__run_frame_top, .engine = token->engine, .token = token};
   frame.depth = frame.outer != NULL ? frame.outer->depth + 1 : 0;
-  frame.flags = token->flags & TN__TOKEN_EPOCH;
+  frame.flags = (token->flags & TN__TOKEN_EPOCH) | flags;
   if (!async) frame.flags |= TN__FRAME_SYNC;
   tn__run_frame_top = &frame;
   const tn_code code = token->run(token->arg, token);
@@ -123,7 +128,7 @@ static tn_code call_with_span(tn__token *token) {
     name = copy;
   }
   const uint64_t begin = tn__now();
-  const tn_code code = call_in_frame(token);
+  const tn_code code = call_in_frame(token, 0);
   tn__trace_span(engine, name, queue, begin);
   return code;
 }
@@ -137,14 +142,17 @@ tn_code tn__token_call(tn__token *token) {
     return refuse_token(token);
   if ((collect_words(token) & TN__VAR_ERROR) != 0) {
     tn__error *cause = cause_of(token);
-    if (cause != NULL && (token->flags & TN__JOB_ALWAYS) == 0)
+    if (cause != NULL && (token->flags & TN__JOB_ALWAYS) == 0) {
+      if ((token->flags & TN__JOB_TOLD) != 0)
+        (void)call_in_frame(token, TN__FRAME_TOLD);
       return pass_error_on(token, cause);
+    }
     clear_overwritten(token);
   }
   tn_code code =
       atomic_load_explicit(&engine->tracing, memory_order_acquire) != 0
           ? call_with_span(token)
-          : call_in_frame(token);
+          : call_in_frame(token, 0);
   if (on_queue && (!async || code != TN_OK))
     code = tn__fence_after(token, code);
   if (code != TN_OK) tn__token_fail(token, code);

@@ -77,7 +77,11 @@ enum { /* tn__job.flags */
        TN__JOB_ALWAYS = 1u << 2,
        /* A host job that begins when the jobs before it are issued, and that
         * touches no data that devices still use. */
-       TN__JOB_ISSUED = 1u << 3
+       TN__JOB_ISSUED = 1u << 3,
+       /* If one of its variables carries an error, `run` is called all the
+        * same, with tn__is_told true. It must not use the data, and its result
+        * is ignored. */
+       TN__JOB_TOLD = 1u << 4
 };
 
 /* A function to push. A variable may be listed more than once: the strongest
@@ -100,6 +104,9 @@ typedef struct tn__job {
   uint32_t reserved;
   tn__queue *queue; /* device queue, or NULL: runs on the host's workers */
 } tn__job;
+
+/* True inside of a job with TN__JOB_TOLD that cannot run. */
+bool tn__is_told(void);
 
 /* Ends an asynchronous job: TN_OK, or a code with the thread's error text. The
  * token is invalid afterwards. */

@@ -23,6 +23,7 @@ enum {
   TN__FRAME_GATE = 1u << 0, /* runs inside of the gate */
   TN__FRAME_SYNC = 1u << 1, /* is over when it returns */
   TN__FRAME_END = 1u << 2,  /* its operation is deleted */
+  TN__FRAME_TOLD = 1u << 3, /* only told that it cannot run (TN__JOB_TOLD) */
   TN__DEPTH_MAX = 16 /* of functions that run inside of a push, and of nested
                         drops; deeper pushes go to the pool */
 };

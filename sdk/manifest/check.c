@@ -205,7 +205,8 @@ static tn_code check_kernel(const tn_kernel *kernel, bool has_functions) {
   TN__TRY(tnm_check_nodes(NULL, kernel->nodes, kernel->n_nodes));
   TN__TRY(tnm_check_limit("when", kernel->when, kernel->n_nodes));
   for (uint32_t i = 0; i < kernel->n_resources; ++i)
-    if (kernel->resources[i] != TN_RESOURCE_RANDOM)
+    if (kernel->resources[i] != TN_RESOURCE_RANDOM &&
+        kernel->resources[i] != TN_RESOURCE_ORDER)
       return tn__fail(TN_PLUGIN, "resource %u is not known here",
                       kernel->resources[i]);
   if (kernel->device_type == TN_DEVICE_CPU && kernel->flags & TN_KERNEL_ASYNC)

@@ -75,14 +75,15 @@ static uint32_t read_writes(const kernel_entry *e) {
 
 /* Reads the resources of the host that the kernel uses. */
 static void read_resources(kernel_entry *e) {
-  static const char *const words[] = {"rng", NULL};
+  static const char *const words[] = {"rng", "order", NULL};
+  static const uint32_t codes[] = {TN_RESOURCE_RANDOM, TN_RESOURCE_ORDER};
   const tnm_tree *list = tnm_tree_get(e->node, "resources");
   if (list == NULL) return;
   uint32_t *resources = TNM_NEW(e->lower->arena, uint32_t, list->n);
   if (resources == NULL) return;
   for (const tnm_tree *n = list->first; n != NULL; n = n->next) {
-    if (tnm_read_word(get_diags(e), n, "a resource", words) == 0)
-      resources[e->table.n_resources++] = TN_RESOURCE_RANDOM;
+    const int word = tnm_read_word(get_diags(e), n, "a resource", words);
+    if (word >= 0) resources[e->table.n_resources++] = codes[word];
   }
   e->table.resources = resources;
 }

@@ -203,7 +203,7 @@ static const tnm_key kernel_keys[] = {
      "output or grad.<input> -> fewer operands that may give it their memory"},
     {"state", M, false, "data that calls share"},
     {"workspace", M, false, "scratch memory"},
-    {"resources", L, false, "rng"},
+    {"resources", L, false, "rng, order"},
     {"options", L, false, "settings of the kernel, written like params"},
     {"registers", S, false,
      "C function that offers register kernels (registers.h)"},

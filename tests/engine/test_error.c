@@ -162,6 +162,47 @@ Test(error, some_functions_run_although_there_is_an_error) {
   }
 }
 
+typedef struct told {
+  _Atomic int ran;
+  _Atomic int heard;
+} told;
+
+static tn_code run_or_hear(void *arg, tn__token *token) {
+  told *self = (told *)arg;
+  atomic_fetch_add(tn__is_told() ? &self->heard : &self->ran, 1);
+  if (tn__is_told()) return tn__fail(TN_IO, "ignored");
+  tn__token_done(token, TN_OK);
+  return TN_OK;
+}
+
+/* Also if it would complete later. */
+Test(error, some_functions_are_told_that_they_cannot_run) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0}, y = {0};
+    told self = {0, 0};
+    const tn__job job = {.name = "told",
+                         .run = run_or_hear,
+                         .arg = &self,
+                         .access = (tn__access[]){R(x), W(y)},
+                         .n_access = 2,
+                         .flags = TN__JOB_TOLD | TN__JOB_ASYNC};
+    cr_assert_eq(tn__push(engine, &job), TN_OK);
+    cr_assert_eq(await(engine, &y), TN_OK, "%s", kinds[k].name);
+    (void)push_boom(engine, "load", "here", ON(W(x)));
+    (void)tn__push(engine, &job);
+    cr_assert_eq(await(engine, &y), TN_INVALID);
+    EXPECT_TEXT("told", "load", "boom here");
+    cr_assert_null(strstr(tn_error_text(), "ignored"));
+    cr_assert_eq(self.ran, 1, "%s", kinds[k].name);
+    cr_assert_eq(self.heard, 1, "%s", kinds[k].name);
+    (void)tn__wait_all(engine);
+    tn__var_deinit(&x);
+    tn__var_deinit(&y);
+    engine_close(engine);
+  }
+}
+
 Test(error, wait_all_reports_each_failure_once) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);

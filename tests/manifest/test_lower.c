@@ -377,7 +377,7 @@ Test(lower, integers_and_types_to_compute_in_are_kept) {
   "    workspace: {bytes: demo_bytes, align: 128, max: 2MiB}\n" \
   "    state: {type: demo_state, create: demo_new, destroy: "   \
   "demo_free}\n"                                                \
-  "    resources: [rng, rng]\n"                                 \
+  "    resources: [rng, order]\n"                               \
   "    options: [{name: tune, type: bool, default: false}]\n"   \
   "    flags: [reentrant, capturable]\n"                        \
   "  - {device: cpu, forward: demo_scale_plain, priority: 3}\n" \
@@ -424,6 +424,8 @@ Test(lower, a_kernel_has_all_stated_properties) {
   cr_expect_neq(f->when, TN_NONE);
   cr_expect_gt(f->n_nodes, f->when);
   cr_expect_eq(f->n_resources, 2);
+  cr_expect_eq(f->resources[0], TN_RESOURCE_RANDOM);
+  cr_expect_eq(f->resources[1], TN_RESOURCE_ORDER);
   cr_expect_eq(f->n_options, 1);
   cr_expect_eq(f->options_size, 4);
   cr_expect_eq(f->flags, TN_KERNEL_REENTRANT | TN_KERNEL_CAPTURABLE);

@@ -140,6 +140,8 @@ void emit_kernel_table(emit *e, const tn_kernel *kernel,
                        const kernel_functions *functions);
 /* Writes an author's kernel: its options, the steps of prepare, its tables. */
 void emit_written(emit *e, const tnm_kernel *kernel);
+/* Whether a kernel draws random numbers. */
+bool kernel_needs_random(const tn_kernel *table);
 
 /* Tests whether an operator of a file has formulas over lines. */
 bool has_axes(const emit *e, const char *stem);

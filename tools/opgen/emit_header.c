@@ -203,7 +203,7 @@ static void emit_kernel(emit *e, const tnm_kernel *kernel) {
   emit_state(e, kernel, table);
   c_comment(&e->c,
             name_format(e, "%s.%s [worker]", table->id,
-                        table->n_resources > 0
+                        kernel_needs_random(table)
                             ? " Each call may draw one Philox block from "
                               "call->run->random[0] for every element of its "
                               "outputs."

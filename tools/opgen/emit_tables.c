@@ -45,7 +45,7 @@ static const char *device_name(emit *e, int32_t type) {
 
 /* ------------------------------------------------------------------ prepare */
 
-static bool needs_random(const tn_kernel *table) {
+bool kernel_needs_random(const tn_kernel *table) {
   for (uint32_t i = 0; i < table->n_resources; ++i)
     if (table->resources[i] == TN_RESOURCE_RANDOM) return true;
   return false;
@@ -57,7 +57,7 @@ static const tn_kernel *any_pass(const tnm_kernel *kernel) {
 
 static bool has_prepare(const tnm_kernel *kernel) {
   return kernel->workspace_symbol != NULL || kernel->state_type != NULL ||
-         kernel->registers_symbol != NULL || needs_random(any_pass(kernel));
+         kernel->registers_symbol != NULL || kernel_needs_random(any_pass(kernel));
 }
 
 static const char *const over_limit =
@@ -151,7 +151,7 @@ static void emit_prepare(emit *e, const tnm_kernel *kernel) {
     c_add(&e->c,
           "if (call->flags & TN_CALL_REGISTERS) {\nreturn %s(call, plan);\n}\n",
           kernel->registers_symbol);
-  if (needs_random(any_pass(kernel))) emit_blocks(e);
+  if (kernel_needs_random(any_pass(kernel))) emit_blocks(e);
   if (kernel->state_type != NULL) emit_state_steps(e, name, kernel);
   if (kernel->state_type == NULL && kernel->workspace_symbol != NULL)
     c_add(&e->c, "return workspace_%s(call, plan);\n", name);
@@ -175,7 +175,9 @@ static void emit_resources(emit *e, const char *name, const tn_kernel *kernel) {
   c_open_list(&e->c, "static const uint32_t",
               name_format(e, "%s_resources", name));
   for (uint32_t i = 0; i < kernel->n_resources; ++i)
-    c_item(&e->c, "", "TN_RESOURCE_RANDOM");
+    c_item(&e->c, "",
+           kernel->resources[i] == TN_RESOURCE_ORDER ? "TN_RESOURCE_ORDER"
+                                                     : "TN_RESOURCE_RANDOM");
   c_close(&e->c);
 }
 

@@ -46,6 +46,10 @@ typedef struct tn_run {
 enum { TN_CALL_TRAIN = 1u << 0, TN_CALL_BACKWARD = 1u << 1 };
 #if TN_TARGET_MINOR >= 2
 #define TN_CALL_DEFAULTS (1u << 6) /* of `infer`: see tn_op.infer */
+/* The call cannot run, because an operand carries an error. Only for kernels
+ * with TN_RESOURCE_ORDER. `data` and `ws` must not be used, `defer` fails, and
+ * the result is ignored. */
+#define TN_CALL_TOLD (1u << 7)
 #endif
 
 enum {                           /* tn_frame.in_flags: facts about an input */

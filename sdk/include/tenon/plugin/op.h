@@ -83,6 +83,15 @@ enum { TN_KERNEL_LATER = 1u << 8 };
 #endif
 
 enum { TN_RESOURCE_RANDOM = 1 }; /* tn_kernel.resources */
+#if TN_TARGET_MINOR >= 2
+/* tn_kernel.resources: calls whose order is the same on every machine. Calls of
+ * a runtime whose kernels list it run one after the other, in the order in
+ * which they are pushed, each to its completion. A program runs them in the
+ * order of its steps. If an operand carries an error, compute is called all the
+ * same, with TN_CALL_TOLD in the flags of the call: others may have to hear
+ * that it cannot take part. */
+enum { TN_RESOURCE_ORDER = 2 };
+#endif
 #define TN_MAX_WORKSPACES 8
 
 typedef struct tn_workspace { /* frozen */
