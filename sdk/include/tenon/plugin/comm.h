@@ -107,9 +107,8 @@ typedef struct tn_comm {
    * reason that it cannot start. Returns the bytes of the whole text. [any] */
   int32_t (*describe)(void *ctx, char *to, uint64_t bytes);
 
-  /* For plugins of devices, in their init. `device` must stay valid until their
-   * fini, which closes all that it has opened; the table is not used
-   * afterwards. [load] */
+  /* For plugins of devices, in their init. `device` must stay valid until
+   * remove_device. [load] */
   int32_t (*add_device)(void *ctx, const tn_comm_device *device);
 
   /* What tn_comm_device.open created for a group and a device; the first call
@@ -130,6 +129,10 @@ typedef struct tn_comm {
    * and later calls fail with the copied `text`. Calls tn_comm_device.abort for
    * all that is open. [any] */
   int32_t (*fail)(void *ctx, uint32_t id, int32_t code, const char *text);
+
+  /* For plugins of devices, in their fini: closes all that the device has
+   * opened. [load] */
+  void (*remove_device)(void *ctx, const tn_comm_device *device);
 } tn_comm;
 
 #ifdef __cplusplus
