@@ -128,6 +128,18 @@ typedef struct tn__recipe {
   tn__launch launch;
 } tn__recipe;
 
+/* The ticket of a call that completes later (later.c). */
+struct tn_later {
+  _Atomic uint32_t state;
+  tn_code code; /* of tn_host.complete */
+  struct tn__call_state *call;
+  tn__token *token; /* of an asynchronous job; NULL: a thread waits */
+  bool is_async;    /* the job of the call is asynchronous */
+  uint64_t begin;   /* of its span; 0: there is no trace */
+  tn_code (*name_failure)(const void *node, tn_code code); /* or NULL */
+  const void *node;
+};
+
 typedef struct tn__call_state {
   _Atomic int32_t n_owners; /* the caller, and the job */
   uint32_t pass;
@@ -170,6 +182,7 @@ typedef struct tn__call_state {
   const char *changes; /* while it is recorded: address on the device of the
                           values that change between runs; otherwise NULL */
   tn__launch launch;
+  struct tn_later later;
 
   tn__arena arena; /* instead of `local` for calls with many operands */
   struct {
@@ -333,6 +346,15 @@ bool tn__backward_try_fast(const tn__target_op *target, const tn_backward *call,
 /* Pushes a planned call, and moves new arrays to the caller. Consumes the
  * caller's ownership of the state. */
 tn_code tn__call_launch(tn__call_state *s, const tn_outputs *outputs);
+/* True if the call may complete later: its job is then asynchronous. */
+bool tn__call_is_later(const tn__call_state *s);
+/* Returns TN__JOB_* of its job, the only one that will compute it. */
+static inline uint32_t tn__call_begin_job(tn__call_state *s) {
+  const uint32_t told = s->recipe->ordered ? TN__JOB_TOLD : 0;
+  if (s->recipe->small) return told | TN__JOB_SMALL;
+  s->later.is_async = tn__call_is_later(s);
+  return told | (s->later.is_async ? TN__JOB_ASYNC : 0);
+}
 /* Lists the variables that a planned call uses. */
 void tn__call_list_uses(tn__call_state *s);
 /* True if the kernel reads the elements of an input with these TN_IN_* flags:
@@ -345,8 +367,6 @@ static inline bool tn__input_is_read(uint32_t flags) {
  * so a failed call does not affect later ones. */
 uint32_t tn__recipe_list_uses(const tn__recipe *recipe, tn__caller *caller,
                               tn__scratch_space *space, tn__access *to);
-/* Flags of its job: TN__JOB_*. */
-uint32_t tn__recipe_job_flags(const tn__recipe *recipe);
 /* Allocates the memory of its arrays. */
 tn_code tn__call_materialise(tn__call_state *s);
 /* Holds its arrays, and ends the ownership of temporaries: pending operations
@@ -374,6 +394,23 @@ size_t tn__call_change_params_bytes(const tn__call_state *s);
 /* Adds the operator's name to the text of TN_OUT_OF_MEMORY. Other codes are
  * returned as they are. */
 tn_code tn__call_name_memory_failure(const tn__call_state *s, tn_code rc);
+
+/* Ends a call that has computed: fails with later.code, or copies temporaries
+ * to their arrays. */
+tn_code tn__call_finish(tn__call_state *s, tn__token *token);
+
+/* ------------------------------------------------------------------ later.c */
+
+/* Calls the kernel. TN_LATER: an asynchronous job goes on; its function ends
+ * with tn__later_return. Otherwise the call has computed, or later.code is its
+ * failure. */
+tn_code tn__later_compute(tn__call_state *s, tn__token *token);
+/* Ends the function of a job with the result `rc` of tn__call_compute, and
+ * returns its code. The call may be over when this returns. */
+tn_code tn__later_return(tn__call_state *s, tn__token *token, tn_code rc);
+/* The result of a kernel that did not return TN_OK: TN_LATER with a ticket, or
+ * a failure with its text. */
+tn_code tn__later_check(tn__launch *launch, int32_t code);
 
 /* ---------------------------------------------------------------- dynamic.c */
 

@@ -173,15 +173,25 @@ tn_code tn__launch_compute(tn__launch *l) {
   const tn__floating floating = tn__floating_get();
   tn_code rc = l->kernel->desc->compute(&l->frame);
   tn__floating_keep(&floating);
-  return rc ? tn__kernel_fail(l, rc, "compute") : TN_OK;
+  return rc ? tn__later_check(l, rc) : TN_OK;
 }
 
-static tn_code compute_call(tn__call_state *s) {
+static tn_code compute_call(tn__call_state *s, tn__token *token) {
   s->launch.slot.set_shape = tn__call_set_shape;
   s->launch.slot.ctx = s;
-  tn_code rc = tn__launch_compute(&s->launch);
+  const tn_code rc = s->launch.kernel->desc->flags & TN_KERNEL_LATER
+                         ? tn__later_compute(s, token)
+                         : tn__launch_compute(&s->launch);
   s->launch.slot.set_shape = NULL;
-  return rc ? rc : tn__call_check_shapes_set(s);
+  return rc;
+}
+
+tn_code tn__call_finish(tn__call_state *s, tn__token *token) {
+  const tn__site site = {s->device, token, NULL};
+  if (s->later.code)
+    return tn__kernel_fail(&s->launch, s->later.code, "compute");
+  TN__TRY(tn__call_check_shapes_set(s));
+  return write_back(s, &site);
 }
 
 /* Calls the kernel with TN_CALL_TOLD. The engine has the error. */
@@ -201,6 +211,6 @@ tn_code tn__call_compute(tn__call_state *s, tn__token *token) {
   tn_code rc = resources_take(s);
   if (!rc) rc = place_operands(s, &site);
   if (rc) return tn__call_name_memory_failure(s, rc);
-  TN__TRY(compute_call(s));
-  return write_back(s, &site);
+  TN__TRY(compute_call(s, token));
+  return tn__call_finish(s, token);
 }

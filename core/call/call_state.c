@@ -61,6 +61,7 @@ static void launch_clear(tn__call_state *s) {
   l->slot.text[0] = '\0';
   l->slot.set_shape = NULL;
   l->slot.ctx = s;
+  l->slot.later = NULL;
   l->run = (tn_run){.struct_size = sizeof(tn_run),
                     .device_type = TN_DEVICE_CPU,
                     .host_data = &l->slot};
@@ -90,6 +91,9 @@ static void work_clear(tn__call_state *s, const tn__target_op *t) {
   s->own_params = NULL;
   s->changes = NULL;
   s->n_access = 0;
+  s->later.code = TN_OK;
+  s->later.is_async = false;
+  s->later.name_failure = NULL;
   launch_clear(s);
   tn__arena_init(&s->arena, t->caller->env);
 }

@@ -102,7 +102,26 @@ tn_code tn__planned_materialise(tn__planned *call, void *workspace);
 /* Lists the variables that it reads and writes, without those of the workspace;
  * borrowed. */
 uint32_t tn__planned_list_uses(tn__planned *call, const tn__access **out);
+/* Runs it. TN_LATER: it completes later. Then, and also otherwise, the job's
+ * function ends with tn__planned_return. */
 tn_code tn__planned_run(tn__planned *call, tn__token *token);
+/* True if the call may complete later. In jobs that are not asynchronous the
+ * thread waits for the completion. */
+bool tn__planned_is_later(const tn__planned *call);
+/* From now on all jobs of the call are asynchronous (TN__JOB_ASYNC). Failures
+ * after the job's function pass through `name`, which adds to the text, with
+ * the constant `node`. */
+void tn__planned_set_async(tn__planned *call,
+                           tn_code (*name)(const void *node, tn_code code),
+                           const void *node);
+/* Returns the code of the job's function for the result of tn__planned_run. The
+ * job may be over when this returns. Without effect on other jobs. */
+tn_code tn__planned_return(tn__planned *call, tn__token *token, tn_code rc);
+
+/* The functions of tn_host for calls that complete later. */
+tn_later *tn__later_defer(const tn_frame *call);
+void tn__later_complete(tn_later *later, int32_t code, const char *text);
+int32_t tn__later_is_cancelled(const tn_later *later);
 /* A direct call: after the first run of a call with operands that the kernel
  * uses in place, later runs need only this. Clear *text, call compute(frame),
  * and pass any result except TN_OK to tn__planned_fail, which returns the code

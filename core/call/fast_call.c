@@ -362,6 +362,7 @@ static void launch_copy(inline_call *c) {
   l->slot.busy = 0;
   l->slot.text[0] = '\0';
   l->slot.set_shape = NULL;
+  l->slot.later = NULL;
   l->run.host_data = &l->slot;
   l->frame.run = &l->run;
   memcpy(c->tensors, r->in,

@@ -129,7 +129,7 @@ static void count_writes(const tn__call_state *s) {
 /* ------------------------------------------------------------------- launch */
 
 static tn_code job_run(void *arg, tn__token *token) {
-  return tn__call_compute(arg, token);
+  return tn__later_return(arg, token, tn__call_compute(arg, token));
 }
 
 static void job_drop(void *arg) {
@@ -145,12 +145,18 @@ void tn__call_disown_arrays(tn__call_state *s) {
   }
 }
 
-uint32_t tn__recipe_job_flags(const tn__recipe *r) {
-  return (r->small ? TN__JOB_SMALL : 0) | (r->ordered ? TN__JOB_TOLD : 0);
+/* A call that completes later may wait for another one. So it does not keep
+ * that one waiting for scratch space. */
+static tn_code own_workspaces(tn__call_state *s) {
+  if (s->recipe->ws_total == 0 || !tn__call_is_later(s)) return TN_OK;
+  return tn__call_name_memory_failure(
+      s, tn__heap_alloc(s->device, s->recipe->ws_total, "workspaces",
+                        &s->ws_memory));
 }
 
 tn_code tn__call_launch(tn__call_state *s, const tn_outputs *outputs) {
   tn_code rc = tn__call_materialise(s);
+  if (rc == TN_OK) rc = own_workspaces(s);
   if (rc) return tn__call_state_release(s, rc);
   tn__call_list_uses(s);
   count_writes(s);
@@ -162,7 +168,7 @@ tn_code tn__call_launch(tn__call_state *s, const tn_outputs *outputs) {
                        .drop = job_drop,
                        .access = s->access,
                        .n_access = s->n_access,
-                       .flags = tn__recipe_job_flags(s->recipe),
+                       .flags = tn__call_begin_job(s),
                        .queue = s->device->compute};
   tn__engine *engine = s->caller->env->engine;
   rc = tn__call_is_dynamic(s) ? tn__run_here(engine, &job)

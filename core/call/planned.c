@@ -149,8 +149,25 @@ tn_code tn__planned_run(tn__planned *call, tn__token *token) {
   const tn_code rc = tn__call_compute(s, token);
   if (rc == TN_OK)
     call->ready = !s->device->table && !s->recipe->n_random &&
-                  !s->recipe->ordered && is_direct(s);
+                  !s->recipe->ordered && is_direct(s) &&
+                  !tn__planned_is_later(call);
   return rc;
+}
+
+bool tn__planned_is_later(const tn__planned *call) {
+  return !call->idle && tn__call_is_later(call->state);
+}
+
+tn_code tn__planned_return(tn__planned *call, tn__token *token, tn_code rc) {
+  return tn__later_return(call->state, token, rc);
+}
+
+void tn__planned_set_async(tn__planned *call,
+                           tn_code (*name)(const void *node, tn_code code),
+                           const void *node) {
+  call->state->later.is_async = true;
+  call->state->later.name_failure = name;
+  call->state->later.node = node;
 }
 
 bool tn__planned_get_direct(const tn__planned *call, tn__direct_call *out) {

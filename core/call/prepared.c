@@ -69,7 +69,8 @@ const tn__env *tn__prepared_env(const tn_prepared *call) {
 
 static tn_code run_planned(void *arg, tn__token *token) {
   const tn_prepared *call = arg;
-  return tn__planned_run(call->planned, token);
+  tn__planned *planned = call->planned;
+  return tn__planned_return(planned, token, tn__planned_run(planned, token));
 }
 
 /* ------------------------------------------------------------------- create */
@@ -131,14 +132,14 @@ static tn_code access_take(tn_prepared *call) {
 }
 
 static tn_code operation_create(tn_prepared *call) {
-  const tn__call_state *s = tn__planned_state(call->planned);
+  tn__call_state *s = tn__planned_state(call->planned);
   const tn__job job = {.name = s->op->name,
                        .run = run_planned,
                        .arg = call,
                        .drop = operation_drop,
                        .access = call->access,
                        .n_access = call->n_access,
-                       .flags = tn__recipe_job_flags(s->recipe),
+                       .flags = tn__call_begin_job(s),
                        .queue = s->device->compute};
   TN__TRY(tn__operation_create(call->env->engine, &job, &call->operation));
   atomic_fetch_add_explicit(&call->n_holds, 1, memory_order_relaxed);

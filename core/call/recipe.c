@@ -367,8 +367,11 @@ static uint64_t operand_bytes(const tn__call_state *s) {
   return bytes;
 }
 
+/* A call that completes later is not small: it may wait, so it must not run
+ * inside of the gate. */
 static bool is_small(const tn__call_state *s) {
   uint32_t flags = s->choice.kernel->desc->flags;
+  if (flags & TN_KERNEL_LATER) return false;
   uint64_t most =
       flags & TN_KERNEL_ELEMENTWISE ? SMALL_ELEMENTWISE : SMALL_OTHER;
   return operand_bytes(s) <= most;

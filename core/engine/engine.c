@@ -124,8 +124,9 @@ void tn__engine_stop_pushed(tn__engine *engine) {
 }
 
 void tn__engine_abandon(tn__engine *engine) {
-  tn__engine_pause(engine);
+  /* First, because a function of a naive engine may wait for it. */
   atomic_store_explicit(&engine->abandoned, 1, memory_order_release);
+  tn__engine_pause(engine);
   tn__engine_resume(engine);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * segment_jobs.c: makes the segments of a sequence the jobs of one schedule of
- * the engine. If a device has queues, they become operations, because schedules
- * do not support queues.
+ * the engine. If a device has queues, or a call may complete later, they become
+ * operations, because schedules support neither queues nor asynchronous jobs.
  */
 #include "segments.h"
 
@@ -17,6 +17,25 @@ typedef struct making {
 static tn_code run_segment(void *arg, tn__token *token) {
   const tn__segment_run *segment = arg;
   return tn__range_run(&segment->range, token);
+}
+
+static tn__planned *get_call(const tn__segment_run *segment) {
+  const tn__step *step = segment->range.program->steps[segment->range.first];
+  return step->call[segment->range.train];
+}
+
+/* Runs a segment that may complete later: one call. Steps after it in the
+ * segment have no work. */
+static tn_code run_later(void *arg, tn__token *token) {
+  const tn__segment_run *segment = arg;
+  tn__planned *call = get_call(segment);
+  tn__step_range range = segment->range;
+  range.n = 1;
+  return tn__planned_return(call, token, tn__range_run(&range, token));
+}
+
+static tn_code name_node(const void *node, tn_code code) {
+  return tn__node_fail(node, code);
 }
 
 static void drop_segment(void *arg) {
@@ -108,13 +127,17 @@ static tn_code make_operations(making *m) {
   TN__TRY(make_begin_operations(m));
   for (uint32_t i = 0; i < m->n_segments; ++i) {
     const tn__step *step = p->steps[segments[i].range.first];
+    const bool later = tn__step_is_later(step, segments[i].range.train);
     const tn__job job = {.name = segments[i].name,
-                         .run = run_segment,
+                         .run = later ? run_later : run_segment,
                          .arg = &segments[i],
                          .drop = drop_segment,
                          .access = m->accesses->access + segments[i].access,
                          .n_access = segments[i].n_access,
+                         .flags = later ? TN__JOB_ASYNC : 0,
                          .queue = tn__step_queue(step)};
+    if (later)
+      tn__planned_set_async(get_call(&segments[i]), name_node, step->node);
     TN__TRY(add_operation(m, &job));
   }
   return TN_OK;

@@ -3,7 +3,8 @@
  * that follow one another in any case form one segment. Segments that do not
  * depend on one another may run at the same time. If a device has queues,
  * segments have a few steps: the fence after each segment costs the device
- * about as much as a short kernel.
+ * about as much as a short kernel. A call that may complete later is a segment
+ * of its own.
  */
 #include <stdio.h>
 
@@ -14,6 +15,7 @@ typedef struct grouping {
   tn__sequence *sequence;
   tn__segment_run *last; /* the segment that the next step may join */
   uint8_t *edges;        /* for each step ENDS, BEGINS; NULL: all are edges */
+  bool on_host;          /* no device has queues */
 } grouping;
 
 /* ENDS: another queue waits for the step. BEGINS: the step waits for one. */
@@ -131,6 +133,18 @@ static bool joins_queued(const grouping *g, const tn__segment_run *segment,
   return queue == tn__step_queue(step) && !(g->edges[step->id] & BEGINS);
 }
 
+/* Tests whether a step may join a segment of a program without queues, one of
+ * whose calls may complete later. An operation lists the memory of one device.
+ */
+static bool joins_on_host(const grouping *g, const tn__segment_run *segment,
+                          const tn__step *step) {
+  const tn__step *first = g->p->steps[segment->range.first];
+  const uint32_t train = segment->range.train;
+  return g->on_host && !g->sequence->single && step->device == first->device &&
+         step->kind != TN__STEP_COPY && step->kind != TN__STEP_NOTHING &&
+         !tn__step_is_later(first, train) && !tn__step_is_later(step, train);
+}
+
 /* Whether a step without work begins no segment: no run stops after it. */
 static bool begins_no_segment(const grouping *g, const tn__segment_run *segment,
                               const tn__step *step) {
@@ -143,7 +157,8 @@ static bool can_join_segment(const grouping *g, const tn__segment_run *segment,
                              const tn__step *step) {
   enum { MOST = 64 };
   if (segment->range.n == 0) return true;
-  if (g->p->queued) return joins_queued(g, segment, step);
+  if (g->p->queued && !joins_on_host(g, segment, step))
+    return joins_queued(g, segment, step);
   const tn__step *before = g->p->steps[step->id - 1];
   if (segment->range.n >= MOST ||
       tn__step_is_small(before) != tn__step_is_small(step))
@@ -187,6 +202,12 @@ static tn_code add_step(grouping *g, const tn__step *step,
   return TN_OK;
 }
 
+static bool has_queues(const tn_program *p) {
+  for (uint32_t i = 0; i < p->placement.n_devices; ++i)
+    if (p->placement.devices[i]->compute) return true;
+  return false;
+}
+
 tn_code tn__segments_make(tn__sequence *sequence, const tn__step_range *range,
                           tn__access_list *accesses, uint32_t *n) {
   tn_program *p = range->program;
@@ -195,7 +216,10 @@ tn_code tn__segments_make(tn__sequence *sequence, const tn__step_range *range,
   sequence->segments = tn__zalloc(p->env, bytes);
   if (!sequence->segments)
     return tn__fail_memory(bytes, "the jobs of a program");
-  grouping g = {.p = p, .sequence = sequence, .last = sequence->segments};
+  grouping g = {.p = p,
+                .sequence = sequence,
+                .last = sequence->segments,
+                .on_host = !has_queues(p)};
   tn_code rc = find_edges(&g);
   for (uint32_t i = 0; rc == TN_OK && i < range->n; ++i)
     rc = add_step(&g, p->steps[range->first + i], accesses);

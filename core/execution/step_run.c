@@ -89,6 +89,7 @@ void tn__step_set_run(tn__step *step) {
 static tn_code run_step(tn__step *step, uint32_t train, tn__token *token) {
   const tn_code rc = step->run(step, train, token);
   if (step->kind == TN__STEP_FUSED) return rc; /* its text names the call */
+  if (rc == TN_LATER) return rc;
   if (rc != TN_OK) return tn__node_fail(step->node, rc);
   if (step->kind == TN__STEP_CALL &&
       !tn__planned_get_direct(step->call[train], &step->direct[train]))

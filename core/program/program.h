@@ -187,7 +187,8 @@ struct tn_program {
                               one of each schedule */
   tn__placement placement;
   tn__vec shapes;   /* of tn_array *: see tn__arrays_make */
-  bool queued;      /* at least one of its devices has queues */
+  bool queued;      /* at least one of its devices has queues, or one of its
+                       calls may complete later: its jobs are operations */
   bool settled;     /* its owner has released it and waited for all runs */
   tn_graph *graph;  /* owned */
   tn_graph *source; /* copy of the user's graph, for tn_program_reshape */
@@ -305,6 +306,11 @@ static inline bool tn__step_is_small(const tn__step *step) {
     return step->info.small;
   return step->kind != TN__STEP_LOOP;
 }
+/* Whether a step may complete later. It is then a job of its own. */
+static inline bool tn__step_is_later(const tn__step *step, uint32_t train) {
+  return step->kind == TN__STEP_CALL && step->call[train] &&
+         tn__planned_is_later(step->call[train]);
+}
 /* Allocates the memory of a planned call. */
 tn_code tn__step_materialise(tn__step *step, uint32_t train);
 /* Sets *out to `bytes` of workspace for a step, in the part of the pool that
@@ -336,8 +342,8 @@ tn_code tn__range_run(const tn__step_range *range, tn__token *token);
  * device, of the values that change between runs; NULL: there are none. */
 tn_code tn__range_record(const tn__step_range *range, const char *changes,
                          tn__token *token);
-/* Makes a sequence of the steps as one schedule; as operations if a device has
- * queues, because schedules do not support queues. */
+/* Makes a sequence of the steps as one schedule; as operations if the program
+ * is `queued`: schedules support neither queues nor asynchronous jobs. */
 tn_code tn__sequence_make(tn__sequence *sequence, const tn__step_range *range);
 
 tn_code tn__sequence_push(const tn_program *p, const tn__sequence *sequence);

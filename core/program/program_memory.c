@@ -449,20 +449,33 @@ static tn_code check_budget(const tn_program *p) {
 
 /* ----------------------------------------------------------------- branches */
 
+static bool is_later_step(const tn__step *step) {
+  return tn__step_is_later(step, 0) || tn__step_is_later(step, 1);
+}
+
+/* Other steps run while such a step is in flight, also with one worker. */
+static bool has_later_step(const tn_program *p) {
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    if (is_later_step(p->steps[i])) return true;
+  return false;
+}
+
 /* Sets *out to whether a plan with parallel branches may help: there are
  * workers for two steps, more memory than the minimum, and long steps that need
  * not wait for one another. */
 static tn_code can_use_branches(const tn_program *p, const tn_bind *how,
                                 const tn__plan_net *net, bool *out) {
   uint32_t n = 0;
+  const bool later = has_later_step(p);
   *out = false;
   if (how->plan != TN_PLAN_DEFAULT || p->how.memory != 0 ||
-      (how->flags & TN__BIND_SERIAL) || tn__engine_workers(p->env->engine) < 2)
+      (how->flags & TN__BIND_SERIAL) ||
+      (!later && tn__engine_workers(p->env->engine) < 2))
     return TN_OK;
   bool *which = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *which);
   if (!which) return tn__fail_memory(p->n_steps, "a memory plan");
   for (uint32_t i = 0; i < p->n_steps; ++i)
-    n += which[i] = !tn__step_is_small(p->steps[i]);
+    n += which[i] = later || !tn__step_is_small(p->steps[i]);
   const tn_code rc =
       n < 2 ? TN_OK : tn__plan_net_has_branches(p->env, net, which, out);
   tn__free(p->env, which);
@@ -470,13 +483,14 @@ static tn_code can_use_branches(const tn_program *p, const tn_bind *how,
 }
 
 /* Returns the maximal number of bytes of a plan with parallel branches: half
- * more than the plan without them needs, or the memory that another program
- * shares. */
+ * more than the plan without them needs, twice as many if a step completes
+ * later, or the memory that another program shares. */
 static size_t get_branch_limit(const tn_program *p, const tn_bind *how) {
   const size_t bytes = tn__memory_plan_bytes(&p->memory.plan);
   const size_t lent =
       how->shared ? tn__memory_plan_bytes(&how->shared->memory.plan) : 0;
-  return lent >= bytes && lent > 0 ? lent : bytes + bytes / 2;
+  if (lent >= bytes && lent > 0) return lent;
+  return has_later_step(p) ? 2 * bytes : bytes + bytes / 2;
 }
 
 static tn_code plan_branches(tn_program *p, const tn_bind *how,

@@ -194,5 +194,8 @@ void tn__host_init(tn_host *host, const tn__registry_options *options) {
           options->parallel_for ? options->parallel_for : serial_for,
       .set_shape = host_set_shape,
       .extension = host_extension,
+      .defer = options->defer,
+      .complete = options->complete,
+      .cancelled = options->cancelled,
   };
 }

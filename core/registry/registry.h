@@ -12,7 +12,7 @@
  *   plugin_commit.c    enters a plugin's tables, all or nothing
  *   plugin_unload.c    removes a plugin unless something holds it
  *   plugin_host.c      the functions that a plugin gets: fail, log, set_shape,
- *                      extension (parallel_for is an option)
+ *                      extension (parallel_for and others are options)
  *   plugin_pass.c      passes of plugins: their names and holders
  *   fused_pair.c       operators that compute two others
  *   params.c           the counted object tn_params
@@ -148,6 +148,10 @@ typedef struct tn__registry_options {
   uint64_t cpu_features; /* reported to plugins */
   int32_t (*parallel_for)(const tn_frame *call, int64_t n, int64_t grain,
                           tn_loop_body *body, void *arg);
+  /* Functions of tn_host for calls that complete later. */
+  tn_later *(*defer)(const tn_frame *call);
+  void (*complete)(tn_later *later, int32_t code, const char *text);
+  int32_t (*cancelled)(const tn_later *later);
   /* Adds the devices of a plugin that provides TN_DEVICE_EXTENSION. This is the
    * last step of loading; a failure refuses the plugin. The plugin cannot be
    * unloaded, so its devices stay until the registry is destroyed. NULL refuses

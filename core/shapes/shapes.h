@@ -15,7 +15,7 @@
 #include "tenon/define.h"
 
 /* The target of tn_run.host_data, one per call: host->fail writes the code and
- * the text, host->set_shape calls `set_shape`. */
+ * the text, host->set_shape calls `set_shape`, host->defer returns `later`. */
 typedef struct tn__slot {
   _Atomic uint32_t
       busy; /* fail may come from several slices of a parallel loop */
@@ -25,7 +25,8 @@ typedef struct tn__slot {
   char text[1024]; /* "" until fail is called */
   int32_t (*set_shape)(struct tn__slot *slot, const tn_frame *frame,
                        const tn_sig *shape, uint32_t list, uint32_t index);
-  void *ctx; /* of set_shape; a NULL set_shape refuses */
+  void *ctx;              /* of set_shape; a NULL set_shape refuses */
+  struct tn_later *later; /* NULL: the call cannot complete later */
 } tn__slot;
 
 /* A list value of a shape program, or one integer (n == TN__SCALAR). */

@@ -18,8 +18,9 @@ enum { BLOCK = 64 << 10, NAME_MAX_BYTES = 1000 };
 typedef struct span {
   uint64_t begin;
   uint64_t end;
-  uint32_t n_name;
-  uint32_t n_queue;
+  uint16_t n_name;
+  uint16_t n_queue;
+  uint32_t id; /* of an asynchronous span; 0: of a function */
 } span;
 
 typedef struct block {
@@ -41,12 +42,12 @@ typedef struct lane {
 typedef struct tn__trace {
   const tn__env *env;
   uint64_t id; /* differs from an earlier trace at the same address */
-  _Atomic uint64_t start;  /* earlier spans are left out */
-  _Atomic uint64_t n_lost; /* spans lost without memory */
+  _Atomic uint64_t start;   /* earlier spans are left out */
+  _Atomic uint64_t n_lost;  /* spans lost without memory */
+  _Atomic uint32_t n_later; /* asynchronous spans */
   pthread_mutex_t lock;
   lane *lanes;
   uint32_t n_lanes;
-  uint32_t reserved;
 } tn__trace;
 
 /* The lane that this thread used last. */
@@ -111,8 +112,8 @@ static block *find_room(const tn__trace *trace, lane *l, size_t bytes) {
   return b;
 }
 
-static uint32_t name_length(const char *text) {
-  return (uint32_t)strnlen(text, NAME_MAX_BYTES);
+static uint16_t name_length(const char *text) {
+  return (uint16_t)strnlen(text, NAME_MAX_BYTES);
 }
 
 static void put_span(block *b, const span *s, const char *name,
@@ -126,20 +127,35 @@ static void put_span(block *b, const span *s, const char *name,
                         memory_order_release);
 }
 
-void tn__trace_span(tn__engine *engine, const char *name,
-                    const tn__queue *queue, uint64_t begin) {
-  const uint64_t end = tn__now();
+/* Records a span with the times and the id of `s`. */
+static void record_span(tn__engine *engine, span s, const char *name,
+                        const char *queue) {
   tn__trace *trace = engine->trace;
-  if (name == NULL) name = "a function";
-  const char *queue_name = queue != NULL ? queue->name : "host";
-  const span s = {begin, end, name_length(name), name_length(queue_name)};
+  s.n_name = name_length(name);
+  s.n_queue = name_length(queue);
   lane *l = lane_here(engine);
   block *b =
       l == NULL ? NULL : find_room(trace, l, sizeof s + s.n_name + s.n_queue);
   if (b != NULL)
-    put_span(b, &s, name, queue_name);
+    put_span(b, &s, name, queue);
   else
     atomic_fetch_add_explicit(&trace->n_lost, 1, memory_order_relaxed);
+}
+
+void tn__trace_span(tn__engine *engine, const char *name,
+                    const tn__queue *queue, uint64_t begin) {
+  const span s = {.begin = begin, .end = tn__now()};
+  record_span(engine, s, name != NULL ? name : "a function",
+              queue != NULL ? queue->name : "host");
+}
+
+void tn__trace_later(const tn__token *token, uint64_t begin) {
+  tn__trace *trace = token->engine->trace;
+  const span s = {.begin = begin,
+                  .end = tn__now(),
+                  .id = 1 + atomic_fetch_add_explicit(&trace->n_later, 1,
+                                                      memory_order_relaxed)};
+  record_span(token->engine, s, token->name, "later");
 }
 
 uint64_t tn__trace_begin(tn__engine *engine) {
@@ -269,19 +285,31 @@ static void add_text(tn__buf *buf, const unsigned char *text, uint32_t n) {
   tn__buf_json(buf, copy);
 }
 
-static void write_span(writer *w, const span *s, const unsigned char *text) {
+/* Writes an event of a span: all of it (X), or its begin (b) or end (e). */
+static void write_event(writer *w, const span *s, const unsigned char *text,
+                        char phase) {
   tn__buf *buf = &w->buf;
-  if (s->begin < w->start) return;
   tn__buf_add(buf, "{\"name\":");
   add_text(buf, text, s->n_name);
   tn__buf_add(buf, ",\"cat\":");
   add_text(buf, text + s->n_name, s->n_queue);
-  tn__buf_add(buf, ",\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":", w->lane);
-  add_us(buf, s->begin - w->start);
-  tn__buf_add(buf, ",\"dur\":");
-  add_us(buf, s->end - s->begin);
-  tn__buf_add(buf, "}");
+  tn__buf_add(buf, ",\"ph\":\"%c\",\"pid\":1,\"tid\":%u,\"ts\":", phase,
+              w->lane);
+  add_us(buf, (phase == 'e' ? s->end : s->begin) - w->start);
+  if (phase == 'X') {
+    tn__buf_add(buf, ",\"dur\":");
+    add_us(buf, s->end - s->begin);
+    tn__buf_add(buf, "}");
+  } else {
+    tn__buf_add(buf, ",\"id\":%u}", s->id);
+  }
   write_line(w);
+}
+
+static void write_span(writer *w, const span *s, const unsigned char *text) {
+  if (s->begin < w->start) return;
+  write_event(w, s, text, s->id != 0 ? 'b' : 'X');
+  if (s->id != 0) write_event(w, s, text, 'e');
 }
 
 static void write_block(writer *w, const block *b) {

@@ -18,6 +18,9 @@ void tn__trace_stop(tn__engine *engine);
  * The name is copied. */
 uint64_t tn__trace_begin(tn__engine *engine);
 void tn__trace_part(tn__engine *engine, const char *name, uint64_t begin);
+/* Records the time from `begin` until now as an asynchronous span: spans of the
+ * same thread may begin or end meanwhile. It has the name of the token. */
+void tn__trace_later(const tn__token *token, uint64_t begin);
 /* Writes the recorded spans as Chrome trace JSON; waits for no thread. */
 tn_code tn__trace_write(tn__engine *engine, const char *path);
 /* Frees the spans of a recording that has ended and was settled since: no

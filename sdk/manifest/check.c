@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "tenon/draft/reduction.h"
 
 /* ------------------------------------------------------------------ structs */
 
@@ -213,6 +214,12 @@ static tn_code check_kernel(const tn_kernel *kernel, bool has_functions) {
     return tn__fail(TN_PLUGIN,
                     "it is for the cpu and has the flag `async`, which is for "
                     "devices with queues");
+  if (kernel->flags & TN_KERNEL_LATER &&
+      (kernel->device_type != TN_DEVICE_CPU ||
+       kernel->flags & (TN_KERNEL_ELEMENTWISE | TN_KERNEL_REDUCTION)))
+    return tn__fail(TN_PLUGIN,
+                    "it has the flag `later`, which is for kernels of the cpu "
+                    "that are neither `elementwise` nor `reduction`");
   if (has_functions && !kernel->compute)
     return tn__fail(TN_PLUGIN, "compute is NULL");
   return TN_OK;

@@ -104,7 +104,8 @@ const tnm_code tnm_codes_lints[] = {
         "device, and\nreaders of its results follow in that queue. The cpu has "
         "none: a call is\nover when its function "
         "returns, and readers of its outputs run then. Work is shared out\n"
-        "with `parallel_for`, which returns when all of it is done.",
+        "with `parallel_for`, which returns when all of it is done. A kernel "
+        "that waits for a\nnetwork or another process has the flag `later`.",
         "  kernels: [{device: cpu, forward: nn_gate, flags: [async]}]",
         "  kernels: [{device: cpu, forward: nn_gate, flags: [reentrant]}]"),
     TNM_CODE(
@@ -170,6 +171,16 @@ const tnm_code tnm_codes_lints[] = {
              "  forward: {out: 2*data}",
              "  dtypes: {T: [f32, f64]}\n"
              "  forward: {out: 2*data}"),
+    TNM_CODE("E0099", "a kernel that cannot complete `later`",
+             "A kernel with the flag `later` may return before its call is "
+             "complete, and reports the\ncompletion with host->complete "
+             "(tenon/plugin/call.h). Programs call elementwise kernels\nand "
+             "reductions part by part, so each part is complete when its "
+             "function returns. Kernels\nof devices with queues are `async`.",
+             "  kernels: [{device: cpu, forward: acme_receive, "
+             "flags: [later, elementwise]}]",
+             "  kernels: [{device: cpu, forward: acme_receive, "
+             "flags: [later, reentrant]}]"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
              "The summary describes it in a line; `doc` describes edge cases, "
              "and the reasons to\nuse it. It is the text of the manual.",

@@ -47,12 +47,12 @@ static uint32_t read_word_set(const kernel_entry *e, const char *key,
  */
 static uint32_t read_flags(const kernel_entry *e) {
   static const char *const words[] = {
-      "elementwise", "reentrant", "deterministic", "capturable",
-      "async",       "reduction", "wide_out",      NULL};
+      "elementwise", "reentrant", "deterministic", "capturable", "async",
+      "reduction",   "wide_out",  "later",         NULL};
   static const uint32_t bits[] = {TN_KERNEL_ELEMENTWISE,   TN_KERNEL_REENTRANT,
                                   TN_KERNEL_DETERMINISTIC, TN_KERNEL_CAPTURABLE,
                                   TN_KERNEL_ASYNC,         TN_KERNEL_REDUCTION,
-                                  TN_KERNEL_WIDE_OUT};
+                                  TN_KERNEL_WIDE_OUT,      TN_KERNEL_LATER};
   return read_word_set(e, "flags", "a flag of a kernel", words, bits);
 }
 
@@ -368,7 +368,27 @@ static void check_async_flag(const kernel_entry *e) {
   tnm_diag_add_help(
       get_diags(e), id,
       "take `async` out of `flags`, and return when everything is "
-      "computed");
+      "computed; a call that completes later has `later`");
+}
+
+/* Checks the flag `later`, which a kernel has if its call may end when the
+ * plugin reports its completion. */
+static void check_later_flag(const kernel_entry *e) {
+  const uint32_t others = TN_KERNEL_ELEMENTWISE | TN_KERNEL_REDUCTION;
+  const tnm_tree *list = tnm_tree_get(e->node, "flags");
+  if (!(e->table.flags & TN_KERNEL_LATER) ||
+      (e->table.device_type == TN_DEVICE_CPU && !(e->table.flags & others)))
+    return;
+  tnm_diag_spec spec = {"E0099", list->pos, NULL};
+  size_t id = tnm_diag_add(get_diags(e), &spec,
+                           "`later` is for kernels of the cpu that are neither "
+                           "`elementwise` nor `reduction`");
+  tnm_diag_add_help(get_diags(e), id,
+                    e->table.device_type == TN_DEVICE_CPU
+                        ? "take `elementwise` and `reduction` out of `flags`, "
+                          "or return when everything is computed"
+                        : "write `async`: the call ends when its queue has "
+                          "executed it");
 }
 
 /* Reads the author's function that offers register kernels; only elementwise
@@ -481,7 +501,10 @@ static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
                         .writes = read_writes(&e),
                         .when = TN_NONE,
                         .op = lower->target_name};
-  if (read_device(&e)) check_async_flag(&e);
+  if (read_device(&e)) {
+    check_async_flag(&e);
+    check_later_flag(&e);
+  }
   tnm_check_kernel_inplace(lower, tnm_tree_get(node, "inplace"),
                            e.table.writes);
   out->companion = is_companion(&e);

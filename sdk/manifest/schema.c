@@ -209,7 +209,7 @@ static const tnm_key kernel_keys[] = {
      "C function that offers register kernels (registers.h)"},
     {"flags", L, false,
      "elementwise, reduction, reentrant, deterministic, capturable, async, "
-     "wide_out"},
+     "wide_out, later"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key state_keys[] = {

@@ -77,8 +77,8 @@ static const char *const need_kinds[] = {"grad_out", "in", "out"};
 static const char *const op_flags[] = {"backward_only"};
 static const char *const passes[] = {"forward", "backward"};
 static const char *const kernel_flags[] = {
-    "reentrant",   "deterministic", "async",     "capturable",
-    "elementwise", "reduction",     "registers", "wide_out"};
+    "reentrant", "deterministic", "async",    "capturable", "elementwise",
+    "reduction", "registers",     "wide_out", "later"};
 static const char *const writes[] = {[TN_REQ_WRITE] = "write",
                                      [TN_REQ_INPLACE] = "inplace",
                                      [TN_REQ_ADD] = "add"};

@@ -70,6 +70,11 @@ Test(check, refuses_unknown_flags) {
   REFUSED(s.kernel.writes |= 1, "writes is ");
   REFUSED(s.kernel.flags |= TN_KERNEL_ASYNC,
           "it is for the cpu and has the flag `async`");
+  REFUSED(s.kernel.flags |= TN_KERNEL_LATER | TN_KERNEL_ELEMENTWISE,
+          "it has the flag `later`, which is for kernels of the cpu that are "
+          "neither");
+  REFUSED(s.kernel.flags |= TN_KERNEL_LATER;
+          s.kernel.device_type = 2, "it has the flag `later`");
 }
 
 Test(check, refuses_a_loss_that_is_no_output) {

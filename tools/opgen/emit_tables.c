@@ -22,6 +22,7 @@ static const c_bit kernel_bits[] = {
     {TN_KERNEL_REDUCTION, "TN_KERNEL_REDUCTION"},
     {TN_KERNEL_REGISTERS, "TN_KERNEL_REGISTERS"},
     {TN_KERNEL_WIDE_OUT, "TN_KERNEL_WIDE_OUT"},
+    {TN_KERNEL_LATER, "TN_KERNEL_LATER"},
     {0, NULL},
 };
 

@@ -59,7 +59,9 @@ typedef struct tn_group {
 
 enum { /* tn_bind.plan */
        /* Offsets in one pool. With several workers, long branches get separate
-        * memory, if that costs at most half more; not if `memory` is set. */
+        * memory, if that costs at most half more; not if `memory` is set. With
+        * calls that complete later all branches do, for at most twice the
+        * memory. */
        TN_PLAN_DEFAULT = 0,
        TN_PLAN_NONE = 1 /* every entry has its own memory */
 };
