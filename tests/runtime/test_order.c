@@ -180,7 +180,10 @@ Test(order, a_call_that_cannot_run_is_told_in_its_turn) {
 
 Test(order, a_call_that_completes_later_is_told_in_its_turn) {
   cr_assert_eq(tn_operator_get(rt, "march.note_later", &note), TN_OK);
-  expect_told_in_turn();
+  for (int i = 0; i < 20; ++i) {
+    atomic_store(&n_seen, 0);
+    expect_told_in_turn();
+  }
 }
 
 Test(order, prepared_calls_take_their_turn_too) {
