@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ranks.c: the program of these tests. `comm_test local N` runs each case on N
+ * threads, each with a runtime of its own; `mpirun -n N comm_test mpi` on N
+ * processes. Rank 0 writes TAP.
+ */
+#include "ranks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MANY = 1 << 17 };
+
+/* ------------------------------------------------------------------ helpers */
+
+tn_array *make_array(member *me, tn_dtype dtype, int32_t ndim,
+                     const int64_t *shape, const double *values) {
+  tn_array *wide = NULL, *out = NULL;
+  const tn_spec spec = {TN_F64, ndim, shape};
+  if (tn_array_create(me->rt, &spec, &wide) != TN_OK) return NULL;
+  if (tn_array_set(wide, values, (size_t)tn_array_size(wide) * 8) == TN_OK)
+    (void)tn_array_cast(wide, dtype, &out);
+  tn_array_release(wide);
+  return out;
+}
+
+tn_array *make_vector(member *me, tn_dtype dtype, int64_t n,
+                      const double *values) {
+  return make_array(me, dtype, 1, &n, values);
+}
+
+const char *expect(member *me, tn_array *array, const double *values, int64_t n,
+                   double tolerance) {
+  tn_array *wide = NULL;
+  OK(tn_array_wait(array));
+  if (tn_array_size(array) != n)
+    FAIL("there are %lld elements, not %lld", (long long)tn_array_size(array),
+         (long long)n);
+  OK(tn_array_cast(array, TN_F64, &wide));
+  double *found = malloc((size_t)n * 8 + 8);
+  OK(tn_array_get(wide, found, (size_t)n * 8));
+  tn_array_release(wide);
+  for (int64_t i = 0; i < n; ++i) {
+    const double difference = found[i] - values[i];
+    if (difference <= tolerance && difference >= -tolerance) continue;
+    snprintf(me->text, sizeof me->text, "element %lld is %g, not %g",
+             (long long)i, found[i], values[i]);
+    free(found);
+    return me->text;
+  }
+  free(found);
+  return NULL;
+}
+
+tn_code call_many(member *me, const char *name, const char *text, size_t n,
+                  tn_array *const *in, tn_array **out) {
+  tn_operator *op = NULL;
+  tn_params *params = NULL;
+  tn_code rc = tn_operator_get(me->rt, name, &op);
+  if (rc == TN_OK) rc = tn_params_parse(op, text, &params);
+  if (rc == TN_OK)
+    rc = tn_call(me->rt, op, &(tn_inputs){n, in}, params,
+                 &(tn_outputs){n, out, NULL});
+  tn_params_release(params);
+  return rc;
+}
+
+tn_code call_one(member *me, const char *name, const char *text, tn_array *in,
+                 tn_array **out) {
+  tn_operator *op = NULL;
+  tn_params *params = NULL;
+  tn_code rc = tn_operator_get(me->rt, name, &op);
+  if (rc == TN_OK) rc = tn_params_parse(op, text, &params);
+  if (rc == TN_OK)
+    rc = tn_call(me->rt, op, &(tn_inputs){in ? 1 : 0, &in}, params,
+                 &(tn_outputs){1, out, NULL});
+  tn_params_release(params);
+  return rc;
+}
+
+/* -------------------------------------------------------------------- ranks */
+
+/* Loads plugins and joins the group "world". */
+static const char *open_member(member *me, const test_case *c) {
+  tn_comm_reason why;
+  const void *table = NULL;
+  const tn_options options = {.struct_size = sizeof options, .workers = 2};
+  OK(tn_runtime_create(&options, &me->rt));
+  OK(tn_plugin_load(me->rt, ELEMWISE_FILE));
+  OK(tn_plugin_load(me->rt, TENSOR_FILE));
+  OK(tn_plugin_load(me->rt, COMM_FILE));
+  OK(tn_plugin_extension(me->rt, TN_COMM_EXTENSION, &table));
+  me->comm = table;
+  me->world.struct_size = sizeof me->world;
+  const tn_comm_join how = {.struct_size = sizeof how,
+                            .check = c->check,
+                            .timeout_ms = c->timeout_ms ? c->timeout_ms : 60000,
+                            .rank = me->rank,
+                            .size = me->size,
+                            .name = "world",
+                            .backend = me->is_local ? "local" : "mpi",
+                            .session = c->name};
+  if (me->comm->join(me->comm->ctx, &how, &me->world, &why) != TN_OK)
+    FAIL("join: %s", why.text);
+  HOLDS(!me->is_local || me->world.rank == me->rank);
+  me->rank = me->world.rank;
+  me->size = me->world.size;
+  return NULL;
+}
+
+static void *run_member(void *arg) {
+  member *me = arg;
+  const test_case *c = me->test;
+  const char *failure = open_member(me, c);
+  if (!failure) failure = c->run(me);
+  if (failure && failure != me->text)
+    snprintf(me->text, sizeof me->text, "%s", failure);
+  if (!failure) me->text[0] = 0;
+  if (me->comm && me->world.id)
+    (void)me->comm->leave(me->comm->ctx, me->world.id, NULL);
+  tn_runtime_release(me->rt);
+  return NULL;
+}
+
+/* Runs a case on all ranks of this process. Returns the number of failures. */
+static int run_case(const test_case *c, int number, int is_local, int n) {
+  member *all = calloc((size_t)n, sizeof *all);
+  pthread_t *threads = calloc((size_t)n, sizeof *threads);
+  int n_failed = 0;
+  for (int r = 0; r < n; ++r) {
+    all[r].rank = r;
+    all[r].size = n;
+    all[r].is_local = is_local;
+    all[r].test = c;
+    if (is_local) pthread_create(&threads[r], NULL, run_member, &all[r]);
+  }
+  if (!is_local) (void)run_member(&all[0]);
+  for (int r = 0; r < n && is_local; ++r) pthread_join(threads[r], NULL);
+  for (int r = 0; r < n; ++r) {
+    if (!all[r].text[0]) continue;
+    ++n_failed;
+    fprintf(stderr, "# %s, rank %d: %s\n", c->name, (int)all[r].rank,
+            all[r].text);
+  }
+  if (is_local || all[0].rank == 0)
+    printf("%s %d - %s\n", n_failed ? "not ok" : "ok", number, c->name);
+  (void)fflush(stdout);
+  free(all);
+  free(threads);
+  return n_failed;
+}
+
+int main(int argc, char **argv) {
+  const test_case *const lists[] = {reduce_cases, exchange_cases, tape_cases,
+                                    graph_cases, failure_cases};
+  if (argc < 2) {
+    fprintf(stderr, "usage: comm_test local N [CASE] | comm_test mpi [CASE]\n");
+    return 2;
+  }
+  const int is_local = strcmp(argv[1], "local") == 0;
+  const int n = is_local && argc > 2 ? atoi(argv[2]) : 1;
+  const char *only = argc > (is_local ? 3 : 2) ? argv[argc - 1] : NULL;
+  int number = 0, n_failed = 0;
+  alarm(240); /* a hanging case ends the program */
+  for (size_t l = 0; l < sizeof lists / sizeof *lists; ++l)
+    for (const test_case *c = lists[l]; c->name; ++c) {
+      if (c->local_only && !is_local) continue;
+      if (only && !strstr(c->name, only)) continue;
+      n_failed += run_case(c, ++number, is_local, n);
+    }
+  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+  if (!rank) rank = getenv("PMI_RANK");
+  if (is_local || !rank || atoi(rank) == 0) printf("1..%d\n", number);
+  return n_failed > 0;
+}
