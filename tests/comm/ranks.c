@@ -13,15 +13,35 @@ enum { MANY = 1 << 17 };
 
 /* ------------------------------------------------------------------ helpers */
 
+/* COMM_CUDA is a list of plugins: then arrays are on the GPU of the rank. */
+static int on_cuda(void) {
+  return getenv("COMM_CUDA") != NULL;
+}
+
+/* Moves an array, which is consumed, to a type of device. */
+static tn_array *move_array(member *me, tn_array *array, const char *type) {
+  char text[32];
+  tn_place place;
+  tn_array *out = NULL;
+  (void)snprintf(text, sizeof text, "%s(%d)", type, (int)me->rank);
+  if (!array || tn_place_parse(me->rt, strcmp(type, "cpu") ? text : "cpu",
+                               &place) != TN_OK)
+    return NULL;
+  const tn_code code = tn_array_to(array, place, &out);
+  tn_array_release(array);
+  return code == TN_OK ? out : NULL;
+}
+
 tn_array *make_array(member *me, tn_dtype dtype, int32_t ndim,
                      const int64_t *shape, const double *values) {
   tn_array *wide = NULL, *out = NULL;
   const tn_spec spec = {TN_F64, ndim, shape};
   if (tn_array_create(me->rt, &spec, &wide) != TN_OK) return NULL;
-  if (tn_array_set(wide, values, (size_t)tn_array_size(wide) * 8) == TN_OK)
-    (void)tn_array_cast(wide, dtype, &out);
+  if (tn_array_set(wide, values, (size_t)tn_array_size(wide) * 8) != TN_OK ||
+      tn_array_cast(wide, dtype, &out) != TN_OK)
+    out = NULL;
   tn_array_release(wide);
-  return out;
+  return on_cuda() ? move_array(me, out, "cuda") : out;
 }
 
 tn_array *make_vector(member *me, tn_dtype dtype, int64_t n,
@@ -31,12 +51,14 @@ tn_array *make_vector(member *me, tn_dtype dtype, int64_t n,
 
 const char *expect(member *me, tn_array *array, const double *values, int64_t n,
                    double tolerance) {
-  tn_array *wide = NULL;
+  tn_array *wide = NULL, *near = tn_array_retain(array);
   OK(tn_array_wait(array));
   if (tn_array_size(array) != n)
     FAIL("there are %lld elements, not %lld", (long long)tn_array_size(array),
          (long long)n);
-  OK(tn_array_cast(array, TN_F64, &wide));
+  if (on_cuda()) near = move_array(me, near, "cpu");
+  OK(tn_array_cast(near, TN_F64, &wide));
+  tn_array_release(near);
   double *found = malloc((size_t)n * 8 + 8);
   OK(tn_array_get(wide, found, (size_t)n * 8));
   tn_array_release(wide);
@@ -80,6 +102,18 @@ tn_code call_one(member *me, const char *name, const char *text, tn_array *in,
 
 /* -------------------------------------------------------------------- ranks */
 
+/* Loads the plugins of a list that is separated by colons. */
+static const char *load_files(member *me, const char *list) {
+  char path[512];
+  while (list && *list) {
+    const size_t n = strcspn(list, ":");
+    (void)snprintf(path, sizeof path, "%.*s", (int)n, list);
+    OK(tn_plugin_load(me->rt, path));
+    list += n + (list[n] == ':');
+  }
+  return NULL;
+}
+
 /* Loads plugins and joins the group "world". */
 static const char *open_member(member *me, const test_case *c) {
   tn_comm_reason why;
@@ -89,6 +123,7 @@ static const char *open_member(member *me, const test_case *c) {
   OK(tn_plugin_load(me->rt, ELEMWISE_FILE));
   OK(tn_plugin_load(me->rt, TENSOR_FILE));
   OK(tn_plugin_load(me->rt, COMM_FILE));
+  TRY(load_files(me, getenv("COMM_CUDA")));
   OK(tn_plugin_extension(me->rt, TN_COMM_EXTENSION, &table));
   me->comm = table;
   me->world.struct_size = sizeof me->world;

@@ -15,7 +15,7 @@
 
 static bool can_run(const fake *f, const queue *q) {
   const command *c = q ? q->first : NULL;
-  if (!c) return false;
+  if (!c || (c->is_ready && !c->is_ready(c->arg))) return false;
   const queue *other = f->queues[c->queue];
   return c->kind != COMMAND_WAIT || !other || other->executed >= c->until;
 }
@@ -341,6 +341,7 @@ int32_t fake_launch(void *stream, const fake_work *work) {
   command *c = fake_create_command(COMMAND_LAUNCH);
   if (work->arg_bytes > MAX_ARG) abort();
   c->run = work->run;
+  c->is_ready = work->is_ready;
   if (work->arg_bytes) memcpy(c->arg, work->arg, work->arg_bytes);
   for (size_t i = 0; i < work->n_reads; ++i)
     (void)fake_use_memory(
@@ -543,6 +544,12 @@ void fake_hold(fake *f) {
 void fake_go(fake *f) {
   pthread_mutex_lock(&f->lock);
   --f->held;
+  wake_executor(f);
+  pthread_mutex_unlock(&f->lock);
+}
+
+void fake_nudge(fake *f) {
+  pthread_mutex_lock(&f->lock);
   wake_executor(f);
   pthread_mutex_unlock(&f->lock);
 }
