@@ -350,10 +350,10 @@ tn_code tn__call_launch(tn__call_state *s, const tn_outputs *outputs);
 bool tn__call_is_later(const tn__call_state *s);
 /* Returns TN__JOB_* of its job, the only one that will compute it. */
 static inline uint32_t tn__call_begin_job(tn__call_state *s) {
-  const uint32_t told = s->recipe->ordered ? TN__JOB_TOLD : 0;
-  if (s->recipe->small) return told | TN__JOB_SMALL;
+  if (s->recipe->small) return TN__JOB_SMALL;
   s->later.is_async = tn__call_is_later(s);
-  return told | (s->later.is_async ? TN__JOB_ASYNC : 0);
+  return (s->later.is_async ? TN__JOB_ASYNC : 0) |
+         (s->recipe->ordered ? TN__JOB_TOLD : 0);
 }
 /* Lists the variables that a planned call uses. */
 void tn__call_list_uses(tn__call_state *s);

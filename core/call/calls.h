@@ -108,6 +108,8 @@ tn_code tn__planned_run(tn__planned *call, tn__token *token);
 /* True if the call may complete later. In jobs that are not asynchronous the
  * thread waits for the completion. */
 bool tn__planned_is_later(const tn__planned *call);
+/* True if its kernel has TN_RESOURCE_ORDER. Its job has TN__JOB_TOLD. */
+bool tn__planned_is_ordered(const tn__planned *call);
 /* From now on all jobs of the call are asynchronous (TN__JOB_ASYNC). Failures
  * after the job's function pass through `name`, which adds to the text, with
  * the constant `node`. */

@@ -95,7 +95,6 @@ tn_code tn__later_compute(tn__call_state *s, tn__token *token) {
 }
 
 tn_code tn__later_return(tn__call_state *s, tn__token *token, tn_code rc) {
-  /* A call that was only told about an error ends as a function that failed. */
   if (!s->later.is_async || tn__is_told()) return rc;
   if (rc == TN_OK) {
     tn__token_done(token, TN_OK);

@@ -34,6 +34,13 @@ static tn_code run_later(void *arg, tn__token *token) {
   return tn__planned_return(call, token, tn__range_run(&range, token));
 }
 
+static uint32_t get_flags(const tn__segment_run *segment) {
+  const tn__step *step = segment->range.program->steps[segment->range.first];
+  const uint32_t train = segment->range.train;
+  return (tn__step_is_later(step, train) ? TN__JOB_ASYNC : 0) |
+         (tn__step_is_ordered(step, train) ? TN__JOB_TOLD : 0);
+}
+
 static tn_code name_node(const void *node, tn_code code) {
   return tn__node_fail(node, code);
 }
@@ -134,7 +141,7 @@ static tn_code make_operations(making *m) {
                          .drop = drop_segment,
                          .access = m->accesses->access + segments[i].access,
                          .n_access = segments[i].n_access,
-                         .flags = later ? TN__JOB_ASYNC : 0,
+                         .flags = get_flags(&segments[i]),
                          .queue = tn__step_queue(step)};
     if (later)
       tn__planned_set_async(get_call(&segments[i]), name_node, step->node);

@@ -3,8 +3,8 @@
  * that follow one another in any case form one segment. Segments that do not
  * depend on one another may run at the same time. If a device has queues,
  * segments have a few steps: the fence after each segment costs the device
- * about as much as a short kernel. A call that may complete later is a segment
- * of its own.
+ * about as much as a short kernel. A call that may complete later, or whose
+ * order is fixed, is a segment of its own.
  */
 #include <stdio.h>
 
@@ -125,8 +125,12 @@ static bool joins_queued(const grouping *g, const tn__segment_run *segment,
                          const tn__step *step) {
   enum { MOST = 16 };
   const tn__queue *queue = tn__step_queue(g->p->steps[segment->range.first]);
+  const uint32_t train = segment->range.train;
   if (g->sequence->single) return false;
   if (step->kind == TN__STEP_NOTHING) return true;
+  if (tn__step_is_alone(step, train) ||
+      tn__step_is_alone(g->p->steps[segment->range.first], train))
+    return false;
   if (!g->edges || !queue || segment->range.n >= MOST ||
       (g->edges[find_last_working_step(g, segment)->id] & ENDS))
     return false;
@@ -142,7 +146,7 @@ static bool joins_on_host(const grouping *g, const tn__segment_run *segment,
   const uint32_t train = segment->range.train;
   return g->on_host && !g->sequence->single && step->device == first->device &&
          step->kind != TN__STEP_COPY && step->kind != TN__STEP_NOTHING &&
-         !tn__step_is_later(first, train) && !tn__step_is_later(step, train);
+         !tn__step_is_alone(first, train) && !tn__step_is_alone(step, train);
 }
 
 /* Whether a step without work begins no segment: no run stops after it. */

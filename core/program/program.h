@@ -188,7 +188,7 @@ struct tn_program {
   tn__placement placement;
   tn__vec shapes;   /* of tn_array *: see tn__arrays_make */
   bool queued;      /* at least one of its devices has queues, or one of its
-                       calls may complete later: its jobs are operations */
+                       steps is alone: its jobs are operations */
   bool settled;     /* its owner has released it and waited for all runs */
   tn_graph *graph;  /* owned */
   tn_graph *source; /* copy of the user's graph, for tn_program_reshape */
@@ -306,10 +306,18 @@ static inline bool tn__step_is_small(const tn__step *step) {
     return step->info.small;
   return step->kind != TN__STEP_LOOP;
 }
-/* Whether a step may complete later. It is then a job of its own. */
+/* Whether a step may complete later. */
 static inline bool tn__step_is_later(const tn__step *step, uint32_t train) {
   return step->kind == TN__STEP_CALL && step->call[train] &&
          tn__planned_is_later(step->call[train]);
+}
+static inline bool tn__step_is_ordered(const tn__step *step, uint32_t train) {
+  return step->kind == TN__STEP_CALL && step->call[train] &&
+         tn__planned_is_ordered(step->call[train]);
+}
+/* Whether a step is a job of its own. */
+static inline bool tn__step_is_alone(const tn__step *step, uint32_t train) {
+  return tn__step_is_later(step, train) || tn__step_is_ordered(step, train);
 }
 /* Allocates the memory of a planned call. */
 tn_code tn__step_materialise(tn__step *step, uint32_t train);

@@ -52,9 +52,9 @@ const char *comm_dtype_name(tn_dtype dtype) {
 }
 
 /* Adds text to a description, as far as there is room. */
-#define ADD(...)                                                \
-  do {                                                          \
-    if (n < COMM_HEADER_TEXT)                                   \
+#define ADD(...)                                                        \
+  do {                                                                  \
+    if (n < COMM_HEADER_TEXT)                                           \
       n += (size_t)snprintf(to + n, COMM_HEADER_TEXT - n, __VA_ARGS__); \
   } while (0)
 

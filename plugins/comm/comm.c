@@ -58,6 +58,7 @@ static comm_group *create_group(comm_instance *self, const char *name) {
   if (!g) return NULL;
   (void)snprintf(g->name, sizeof g->name, "%s", name);
   (void)pthread_mutex_init(&g->lock, NULL);
+  (void)pthread_cond_init(&g->idle, NULL);
   g->instance = self;
   g->timeout = (int64_t)COMM_TIMEOUT_MS * 1000000;
   g->info = (tn_comm_group){.struct_size = sizeof(tn_comm_group), .size = 1};
@@ -66,6 +67,7 @@ static comm_group *create_group(comm_instance *self, const char *name) {
 
 static void free_group(comm_group *g) {
   if (!g) return;
+  (void)pthread_cond_destroy(&g->idle);
   (void)pthread_mutex_destroy(&g->lock);
   free(g);
 }
@@ -193,7 +195,9 @@ static int32_t leave_group(void *ctx, uint32_t id, tn_comm_reason *why) {
   const int first = !g->left;
   g->left = 1;
   (void)pthread_mutex_unlock(&self->lock);
-  if (first) g->backend->leave(g);
+  if (!first) return TN_OK;
+  comm_wait_idle(g);
+  g->backend->leave(g);
   return TN_OK;
 }
 

@@ -43,7 +43,8 @@ int comm_launched(int32_t *rank, int32_t *size) {
   return 0;
 }
 
-/* -------------------------------------------------------------- broken groups */
+/* -------------------------------------------------------------- broken groups
+ */
 
 int32_t comm_state(comm_group *group, char text[COMM_TEXT + 256]) {
   (void)pthread_mutex_lock(&group->lock);
@@ -88,7 +89,8 @@ void comm_break(comm_group *group, const comm_task *task, int32_t code,
     group->backend->broken(group);
 }
 
-/* --------------------------------------------------------------------- tasks */
+/* --------------------------------------------------------------------- tasks
+ */
 
 static comm_task *create_task(comm_group *group, const tn_frame *call,
                               const comm_task *model) {
@@ -106,11 +108,11 @@ static comm_task *create_task(comm_group *group, const tn_frame *call,
     const tn_tensor *in = k < call->n_in ? &call->in[k] : NULL;
     const tn_tensor *out = k < call->n_out ? &call->out[k] : NULL;
     const int has_out = out && call->req[k] != TN_REQ_NULL;
-    task->pieces[k] = (comm_piece){
-        .in = in ? in->data : NULL,
-        .out = has_out ? out->data : NULL,
-        .n_in = in && in->ndim >= 0 ? tn_tensor_size(in) : 0,
-        .n_out = out ? tn_tensor_size(out) : 0};
+    task->pieces[k] =
+        (comm_piece){.in = in ? in->data : NULL,
+                     .out = has_out ? out->data : NULL,
+                     .n_in = in && in->ndim >= 0 ? tn_tensor_size(in) : 0,
+                     .n_out = out ? tn_tensor_size(out) : 0};
   }
   return task;
 }
@@ -132,6 +134,28 @@ void comm_tasks_fail(comm_task *list) {
   }
 }
 
+/* Keeps the group from being left, unless it is broken. */
+static int32_t begin_start(comm_group *group, char text[COMM_TEXT + 256]) {
+  (void)pthread_mutex_lock(&group->lock);
+  const int is_broken = group->broken != TN_OK;
+  if (!is_broken) ++group->n_starting;
+  (void)pthread_mutex_unlock(&group->lock);
+  return is_broken ? comm_state(group, text) : TN_OK;
+}
+
+static void end_start(comm_group *group) {
+  (void)pthread_mutex_lock(&group->lock);
+  if (--group->n_starting == 0) (void)pthread_cond_broadcast(&group->idle);
+  (void)pthread_mutex_unlock(&group->lock);
+}
+
+void comm_wait_idle(comm_group *group) {
+  (void)pthread_mutex_lock(&group->lock);
+  while (group->n_starting > 0)
+    (void)pthread_cond_wait(&group->idle, &group->lock);
+  (void)pthread_mutex_unlock(&group->lock);
+}
+
 int32_t comm_submit(const tn_frame *call, const char *name,
                     const comm_task *model) {
   comm_group *group = NULL;
@@ -139,19 +163,29 @@ int32_t comm_submit(const tn_frame *call, const char *name,
   char text[COMM_TEXT + 256];
   int32_t code = comm_use_group(call->instance, name, &group, &why);
   if (code != TN_OK) return TN_FAIL(call, code, "%s", why.text);
+  if (call->flags & TN_CALL_SKIPPED) {
+    comm_task skipped = *model;
+    skipped.position = -1;
+    comm_break(group, &skipped, TN_INVALID, "an input carries an error");
+    return TN_OK;
+  }
   if (model->peer >= group->info.size)
     return TN_FAIL(call, TN_OUT_OF_RANGE,
                    "rank %d is not in group `%s`, which has %d ranks",
                    (int)model->peer, name, (int)group->info.size);
-  code = comm_state(group, text);
-  if (code != TN_OK) return TN_FAIL(call, code, "%s", text);
   comm_task *task = create_task(group, call, model);
   if (!task) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for a call");
-  task->later = call->host->defer(call);
-  if (!task->later) {
+  code = begin_start(group, text);
+  if (code == TN_OK && !(task->later = call->host->defer(call))) {
     free(task);
+    end_start(group);
     return TN_UNSUPPORTED; /* the host has the reason */
   }
+  if (code != TN_OK) {
+    free(task);
+    return TN_FAIL(call, code, "%s", text);
+  }
   group->backend->start(task);
+  end_start(group);
   return TN_LATER;
 }

@@ -9,6 +9,10 @@
 
 #include "tenon/plugin/comm.h"
 
+#if !defined(TN_CALL_SKIPPED) && defined(TN_CALL_TOLD)
+#define TN_CALL_SKIPPED TN_CALL_TOLD
+#endif
+
 typedef struct comm_instance comm_instance;
 typedef struct comm_group comm_group;
 typedef struct comm_task comm_task;
@@ -147,6 +151,8 @@ struct comm_group {
   int32_t n_shared; /* by `share` */
 
   pthread_mutex_t lock; /* of the following; no other is locked inside */
+  pthread_cond_t idle;  /* n_starting is 0 */
+  int32_t n_starting;   /* threads in backend->start */
   int32_t broken;       /* the code; TN_OK: not broken */
   char reason[COMM_TEXT];
   comm_opened *opened;
@@ -186,6 +192,10 @@ void comm_break(comm_group *group, const comm_task *task, int32_t code,
 /* The code with which calls of the group fail, and the text; TN_OK: none.
  * [any] */
 int32_t comm_state(comm_group *group, char text[COMM_TEXT + 256]);
+
+/* Waits until no call is being started. The group must be broken, so that no
+ * other follows. [any] */
+void comm_wait_idle(comm_group *group);
 
 /* Begins a call of the group. Returns the result of `compute`. [worker] */
 int32_t comm_submit(const tn_frame *call, const char *group,

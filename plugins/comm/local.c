@@ -50,6 +50,11 @@ static int wait_until(int64_t deadline) {
 /* ---------------------------------------------------------------- sessions */
 
 static void free_session(local_session *s) {
+  while (s->letters) {
+    local_letter *letter = s->letters;
+    s->letters = letter->next;
+    free(letter);
+  }
   free(s->members);
   free(s->n_calls);
   free(s->text);
@@ -146,14 +151,16 @@ static int32_t wait_for_members(local_session *s, comm_group *group,
   }
   if (s->complete) return TN_OK;
   list_missing(s, missing, sizeof missing);
+  const int32_t code = comm_fail(
+      why, TN_BUSY,
+      "group `%s`: after %lld ms, rank %s has not joined session `%s` of %d "
+      "members",
+      group->name, (long long)(group->timeout / 1000000), missing, s->text,
+      (int)s->size);
   s->members[group->info.rank] = NULL;
   --s->n_members;
   local_release(s);
-  return comm_fail(why, TN_BUSY,
-                   "group `%s`: after %lld ms, rank %s has not joined "
-                   "session `%s` of %d members",
-                   group->name, (long long)(group->timeout / 1000000), missing,
-                   s->text, (int)s->size);
+  return code;
 }
 
 /* Adds a member, and waits for all others. */
@@ -196,8 +203,9 @@ static int32_t join_session(comm_group *group, const tn_comm_join *how,
   if (size == 1) return enter_session(group, how, NULL, 1, why);
   int32_t code = local_clock_open();
   if (code != TN_OK)
-    return comm_fail(why, code, "cannot start the thread that watches "
-                                "deadlines");
+    return comm_fail(why, code,
+                     "cannot start the thread that watches "
+                     "deadlines");
   code = enter_session(group, how, how->session ? how->session : how->name,
                        size, why);
   if (code != TN_OK) local_clock_close();

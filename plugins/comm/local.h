@@ -27,21 +27,33 @@ typedef struct local_round {
   char records[]; /* of LOCAL_RECORD bytes, by rank */
 } local_round;
 
+/* A message that nobody has received. */
+typedef struct local_letter {
+  struct local_letter *next;
+  int32_t from;
+  int32_t to;
+  int32_t tag;
+  tn_dtype dtype;
+  int64_t n; /* elements */
+  char data[];
+} local_letter;
+
 /* All fields are protected by the lock of local_lock(). */
 typedef struct local_session {
   struct local_session *next;
   int32_t size;
   int32_t n_members;
-  int32_t n_refs; /* members, and a thread that computes */
-  int complete;   /* all members have joined */
-  int running;    /* a thread computes meetings */
+  int32_t n_refs;       /* members, and a thread that computes */
+  int complete;         /* all members have joined */
+  int running;          /* a thread computes meetings */
   comm_group **members; /* by rank; NULL: not joined, or left */
   int64_t *n_calls;     /* by rank */
   int64_t first_position;
   local_meeting *first, *last;
-  comm_task *messages; /* sends and receives without their counterparts */
-  local_round *round;  /* that is not complete */
-  int32_t broken;      /* code; TN_OK: not broken */
+  local_letter *letters; /* in the order of the calls */
+  comm_task *receives;   /* that wait, in the order of the calls */
+  local_round *round;    /* that is not complete */
+  int32_t broken;        /* code; TN_OK: not broken */
   char reason[COMM_TEXT];
   char *text; /* where members meet */
 } local_session;

@@ -100,104 +100,157 @@ static int enter_meeting(local_session *s, comm_task *task) {
 
 /* ----------------------------------------------------------------- messages */
 
-static int is_counterpart(const comm_task *a, const comm_task *b) {
-  return a->kind != b->kind && a->tag == b->tag &&
-         a->peer == b->group->info.rank && b->peer == a->group->info.rank;
+/* Copies a message. NULL without memory. */
+static local_letter *write_letter(const comm_task *send) {
+  const comm_piece *p = send->pieces;
+  const size_t bytes = (size_t)(p->n_in * tn_dtype_bytes(send->dtype));
+  local_letter *letter = malloc(sizeof *letter + bytes);
+  if (!letter) return NULL;
+  *letter = (local_letter){.from = send->group->info.rank,
+                           .to = send->peer,
+                           .tag = send->tag,
+                           .dtype = send->dtype,
+                           .n = p->n_in};
+  if (bytes > 0) memcpy(letter->data, p->in, bytes);
+  return letter;
 }
 
-/* Removes the oldest counterpart of a message. Requires the lock. */
-static comm_task *take_counterpart(local_session *s, const comm_task *task) {
-  for (comm_task **at = &s->messages; *at; at = &(*at)->next) {
-    comm_task *other = *at;
-    if (!is_counterpart(task, other)) continue;
-    *at = other->next;
-    return other;
+/* Removes the oldest message that a call receives. Requires the lock. */
+static local_letter *take_letter(local_session *s, const comm_task *receive) {
+  for (local_letter **at = &s->letters; *at; at = &(*at)->next) {
+    local_letter *letter = *at;
+    if (letter->from != receive->peer || letter->tag != receive->tag ||
+        letter->to != receive->group->info.rank)
+      continue;
+    *at = letter->next;
+    return letter;
   }
   return NULL;
 }
 
-static void append_message(local_session *s, comm_task *task) {
-  comm_task **at = &s->messages;
-  while (*at) at = &(*at)->next;
-  *at = task;
-  local_clock_watch(task->deadline);
+/* Removes the oldest call that receives a message. Requires the lock. */
+static comm_task *take_receive(local_session *s, const local_letter *letter) {
+  for (comm_task **at = &s->receives; *at; at = &(*at)->next) {
+    comm_task *task = *at;
+    if (letter->from != task->peer || letter->tag != task->tag ||
+        letter->to != task->group->info.rank)
+      continue;
+    *at = task->next;
+    task->next = NULL;
+    return task;
+  }
+  return NULL;
 }
 
-/* Fails two calls that do not fit. */
-static void fail_message(local_session *s, comm_task *send, comm_task *recv) {
+/* The message has another type or size: its receiver fails, and the group. */
+static void fail_receive(local_session *s, comm_task *task,
+                         const local_letter *letter) {
   char why[COMM_TEXT];
   (void)snprintf(why, sizeof why,
                  "rank %d sends %lld elements of %s with tag %d, but rank %d "
                  "receives %lld of %s",
-                 (int)send->group->info.rank, (long long)send->pieces->n_in,
-                 comm_dtype_name(send->dtype), (int)send->tag / 2,
-                 (int)recv->group->info.rank, (long long)recv->pieces->n_out,
-                 comm_dtype_name(recv->dtype));
+                 (int)letter->from, (long long)letter->n,
+                 comm_dtype_name(letter->dtype), (int)letter->tag / 2,
+                 (int)letter->to, (long long)task->pieces->n_out,
+                 comm_dtype_name(task->dtype));
   local_lock();
-  comm_task *pending = local_break(s, recv->group, recv, TN_SHAPE, why);
+  comm_task *pending = local_break(s, task->group, task, TN_SHAPE, why);
   local_unlock();
-  send->next = recv;
-  recv->next = NULL;
-  comm_tasks_fail(send);
+  comm_tasks_fail(task);
   comm_tasks_fail(pending);
 }
 
-static void deliver_message(local_session *s, comm_task *a, comm_task *b) {
-  comm_task *send = a->kind == COMM_SEND ? a : b;
-  comm_task *recv = send == a ? b : a;
-  if (send->dtype != recv->dtype ||
-      send->pieces->n_in != recv->pieces->n_out) {
-    fail_message(s, send, recv);
-    return;
+/* Completes a receive, and frees the message. */
+static void deliver_letter(local_session *s, comm_task *task,
+                           local_letter *letter) {
+  const comm_piece *p = task->pieces;
+  if (letter->dtype != task->dtype || letter->n != p->n_out) {
+    fail_receive(s, task, letter);
+  } else {
+    if (p->out && letter->n > 0)
+      memcpy(p->out, letter->data,
+             (size_t)(letter->n * tn_dtype_bytes(letter->dtype)));
+    comm_task_end(task, TN_OK, NULL);
   }
-  if (recv->pieces->out && recv->pieces->n_out > 0)
-    memcpy(recv->pieces->out, send->pieces->in,
-           (size_t)(recv->pieces->n_out * tn_dtype_bytes(recv->dtype)));
-  comm_task_end(recv, TN_OK, NULL);
-  comm_task_end(send, TN_OK, NULL);
+  free(letter);
 }
 
 /* ------------------------------------------------------------------- begin */
 
-static void start_message(local_session *s, comm_task *task) {
-  comm_task *other = take_counterpart(s, task);
-  if (!other) {
-    append_message(s, task);
+/* Sends without a wait. */
+static void start_send(local_session *s, comm_task *send) {
+  local_letter *letter = write_letter(send);
+  if (!letter) {
+    comm_task_end(send, TN_OUT_OF_MEMORY, "no memory for a message");
     return;
+  }
+  local_lock();
+  comm_task *receive = take_receive(s, letter);
+  if (!receive) {
+    local_letter **at = &s->letters;
+    while (*at) at = &(*at)->next;
+    *at = letter;
   }
   ++s->n_refs;
   local_unlock();
-  deliver_message(s, task, other);
+  comm_task_end(send, TN_OK, NULL);
+  if (receive) deliver_letter(s, receive, letter);
   local_lock();
   local_release(s);
+  local_unlock();
+}
+
+static void start_receive(local_session *s, comm_task *task) {
+  local_lock();
+  local_letter *letter = take_letter(s, task);
+  const int waits = !letter && s->broken == TN_OK;
+  if (waits) {
+    comm_task **at = &s->receives;
+    while (*at) at = &(*at)->next;
+    *at = task;
+    local_clock_watch(task->deadline);
+  }
+  ++s->n_refs;
+  local_unlock();
+  if (letter)
+    deliver_letter(s, task, letter);
+  else if (!waits)
+    comm_tasks_fail(task);
+  local_lock();
+  local_release(s);
+  local_unlock();
+}
+
+/* Adds a call of all ranks, and computes if it is the last one. */
+static void start_meeting(local_session *s, comm_task *task) {
+  const tn_frame *worker = task->call;
+  local_lock();
+  const int is_broken = s->broken != TN_OK;
+  const int is_there = !is_broken && enter_meeting(s, task);
+  if (is_there) run_meetings(s, worker);
+  local_unlock();
+  if (is_broken)
+    comm_tasks_fail(task);
+  else if (!is_there)
+    comm_task_end(task, TN_OUT_OF_MEMORY, "no memory for a call");
 }
 
 void local_start(comm_task *task) {
   local_session *s = task->group->state;
-  const tn_frame *worker = task->call;
-  local_lock();
-  if (s->broken != TN_OK) {
-    local_unlock();
-    comm_tasks_fail(task);
-    return;
-  }
-  if (task->kind == COMM_SEND || task->kind == COMM_RECV) {
-    start_message(s, task);
-  } else if (enter_meeting(s, task)) {
-    run_meetings(s, worker);
-  } else {
-    local_unlock();
-    comm_task_end(task, TN_OUT_OF_MEMORY, "no memory for a call");
-    return;
-  }
-  local_unlock();
+  if (task->kind == COMM_SEND)
+    start_send(s, task);
+  else if (task->kind == COMM_RECV)
+    start_receive(s, task);
+  else
+    start_meeting(s, task);
 }
 
-/* ---------------------------------------------------------- ends without all */
+/* ---------------------------------------------------------- ends without all
+ */
 
 comm_task *local_take_pending(local_session *session) {
-  comm_task *list = session->messages;
-  session->messages = NULL;
+  comm_task *list = session->receives;
+  session->receives = NULL;
   while (session->first) {
     local_meeting *m = session->first;
     session->first = m->next;
@@ -245,7 +298,7 @@ static comm_task *expire_task(local_session *s, const local_meeting *m,
 
 static comm_task *expire_session(local_session *s, int64_t now, int64_t *next) {
   comm_task *ended = NULL;
-  for (comm_task *t = s->messages; t && !ended; t = t->next)
+  for (comm_task *t = s->receives; t && !ended; t = t->next)
     ended = expire_task(s, NULL, t, now, next);
   local_meeting *m = ended ? NULL : s->first;
   while (m) {

@@ -84,8 +84,9 @@ typedef struct comm_mpi_calls {
   int (*receive)(int32_t comm, const mpi_elements *e, int32_t tag,
                  int32_t *request);
 
-  /* Stores up to `most` requests that have ended, and their number. */
-  int (*test)(mpi_done *done, int32_t most, int32_t *n);
+  /* The requests that have ended since the last call; borrowed until the next
+   * one. */
+  int (*test)(const mpi_done **done, int32_t *n);
 
   /* Ends a receive without a message. */
   void (*cancel)(int32_t request);

@@ -15,6 +15,7 @@ static struct {
   MPI_Request *requests;
   int *indices; /* results of MPI_Testsome */
   MPI_Status *statuses;
+  mpi_done *done;
   int32_t n_requests;
   MPI_Op largest[2], smallest[2]; /* of f32 and f64 */
 } handles;
@@ -43,7 +44,9 @@ static int grow_requests(int32_t n) {
   MPI_Status *statuses =
       realloc(handles.statuses, (size_t)n * sizeof *statuses);
   if (statuses) handles.statuses = statuses;
-  return requests && indices && statuses;
+  mpi_done *done = realloc(handles.done, (size_t)n * sizeof *done);
+  if (done) handles.done = done;
+  return requests && indices && statuses && done;
 }
 
 /* A free number for a request; -1 without memory. */
@@ -87,13 +90,14 @@ static MPI_Datatype type_of(int32_t type) {
 /* ---------------------------------------------------------- max and min */
 
 /* MPI leaves NaN to the implementation. These are NaN if one element is. */
-#define EXTREME(name, T, compare)                                        \
-  static void name(void *in, void *inout, int *n, MPI_Datatype *type) {  \
-    const T *x = in;                                                     \
-    T *y = inout;                                                        \
-    (void)type;                                                          \
-    for (int i = 0; i < *n; ++i)                                         \
-      if (x[i] compare y[i] || x[i] != x[i]) y[i] = y[i] != y[i] ? y[i] : x[i]; \
+#define EXTREME(name, T, compare)                                       \
+  static void name(void *in, void *inout, int *n, MPI_Datatype *type) { \
+    const T *x = in;                                                    \
+    T *y = inout;                                                       \
+    (void)type;                                                         \
+    for (int i = 0; i < *n; ++i)                                        \
+      if (x[i] compare y[i] || x[i] != x[i])                            \
+        y[i] = y[i] != y[i] ? y[i] : x[i];                              \
   }
 EXTREME(largest_f32, float, >)
 EXTREME(largest_f64, double, >)
@@ -230,9 +234,8 @@ static void end_copy(int32_t request) {
 static int split_comm(int32_t comm, int32_t colour, int32_t key,
                       int32_t *made) {
   MPI_Comm part = MPI_COMM_NULL;
-  const int error = M(Comm_split)(handles.comms[comm],
-                                  colour < 0 ? MPI_UNDEFINED : colour, key,
-                                  &part);
+  const int error = M(Comm_split)(
+      handles.comms[comm], colour < 0 ? MPI_UNDEFINED : colour, key, &part);
   *made = -1;
   if (error || part == MPI_COMM_NULL) return error;
   *made = add_comm();
@@ -249,14 +252,14 @@ static void release_comm(int32_t comm) {
 /* -------------------------------------------------------------------- calls */
 
 /* Starts a call: the function, its arguments without the request. */
-#define START(function, ...)                                           \
-  do {                                                                 \
-    *request = add_request();                                          \
-    if (*request < 0) return MPI_ERR_OTHER;                            \
-    const int start_error =                                            \
-        M(function)(__VA_ARGS__, &handles.requests[*request]);         \
-    if (start_error) handles.requests[*request] = MPI_REQUEST_NULL;    \
-    return start_error;                                                \
+#define START(function, ...)                                        \
+  do {                                                              \
+    *request = add_request();                                       \
+    if (*request < 0) return MPI_ERR_OTHER;                         \
+    const int start_error =                                         \
+        M(function)(__VA_ARGS__, &handles.requests[*request]);      \
+    if (start_error) handles.requests[*request] = MPI_REQUEST_NULL; \
+    return start_error;                                             \
   } while (0)
 
 static const void *input_of(const mpi_elements *e) {
@@ -313,16 +316,17 @@ static int receive_message(int32_t comm, const mpi_elements *e, int32_t tag,
 
 /* ----------------------------------------------------------------- progress */
 
-static int test_requests(mpi_done *done, int32_t most, int32_t *n) {
+static int test_requests(const mpi_done **all, int32_t *n) {
+  mpi_done *done = handles.done;
   int found = 0;
+  *all = done;
   *n = 0;
   if (handles.n_requests == 0) return 0;
-  const int error =
-      M(Testsome)(handles.n_requests, handles.requests, &found,
-                  handles.indices, handles.statuses);
+  const int error = M(Testsome)(handles.n_requests, handles.requests, &found,
+                                handles.indices, handles.statuses);
   if (error && error != MPI_ERR_IN_STATUS) return error;
   if (found == MPI_UNDEFINED) return 0;
-  for (int i = 0; i < found && i < most; ++i) {
+  for (int i = 0; i < found; ++i) {
     MPI_Status *status = &handles.statuses[i];
     int bytes = 0;
     done[i].request = handles.indices[i];

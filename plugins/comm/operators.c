@@ -24,8 +24,8 @@ static int32_t submit_all(const tn_frame *call, const char *group,
 static int32_t check_op(const tn_frame *call, comm_op op, int gradient) {
   static const char *const names[] = {"sum", "max", "min", "mean", "prod"};
   const tn_dtype dtype = call->out[0].dtype;
-  const int is_float = dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F32 ||
-                       dtype == TN_F64;
+  const int is_float =
+      dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F32 || dtype == TN_F64;
   if (gradient && op != COMM_SUM && op != COMM_MEAN)
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "op=%s has no gradient over ranks: one rank does not know "
@@ -75,10 +75,10 @@ int32_t comm_all_reduce(const tn_frame *call) {
 
 int32_t comm_reduce_scatter(const tn_frame *call) {
   const comm_reduce_scatter_params *p = comm_reduce_scatter_params_of(call);
-  return submit_all(call, p->group,
-                    (comm_task){.kind = COMM_REDUCE_SCATTER,
-                                .op = (comm_op)p->op,
-                                .peer = -1});
+  return submit_all(
+      call, p->group,
+      (comm_task){
+          .kind = COMM_REDUCE_SCATTER, .op = (comm_op)p->op, .peer = -1});
 }
 
 /* A rank number as the tasks have it; a greater one is in no group. */
@@ -88,18 +88,18 @@ static int32_t rank_of(int64_t rank) {
 
 int32_t comm_reduce(const tn_frame *call) {
   const comm_reduce_params *p = comm_reduce_params_of(call);
-  return submit_all(call, p->group,
-                    (comm_task){.kind = COMM_REDUCE,
-                                .op = (comm_op)p->op,
-                                .peer = rank_of(p->root)});
+  return submit_all(
+      call, p->group,
+      (comm_task){
+          .kind = COMM_REDUCE, .op = (comm_op)p->op, .peer = rank_of(p->root)});
 }
 
 int32_t comm_all_gather(const tn_frame *call) {
   const comm_all_gather_params *p = comm_all_gather_params_of(call);
-  return submit_all(call, p->group,
-                    (comm_task){.kind = COMM_ALL_GATHER,
-                                .op = (comm_op)p->gradient_of,
-                                .peer = -1});
+  return submit_all(
+      call, p->group,
+      (comm_task){
+          .kind = COMM_ALL_GATHER, .op = (comm_op)p->gradient_of, .peer = -1});
 }
 
 int32_t comm_broadcast(const tn_frame *call) {

@@ -16,9 +16,10 @@ static int32_t set_same(const tn_frame *call, uint32_t list, uint32_t i,
 int32_t comm_all_reduce_infer(const tn_frame *call) {
   const int64_t n = comm_all_reduce_params_of(call)->num_arrays;
   if (n != call->n_in)
-    return TN_FAIL(call, TN_INVALID,
-                   "num_arrays=%lld, but there are %u arrays; pass their number",
-                   (long long)n, call->n_in);
+    return TN_FAIL(
+        call, TN_INVALID,
+        "num_arrays=%lld, but there are %u arrays; pass their number",
+        (long long)n, call->n_in);
   for (uint32_t k = 0; k < call->n_in; ++k) {
     int32_t code = set_same(call, TN_OPERAND_OUT, k, &call->in[k]);
     if (code == TN_OK) code = set_same(call, TN_OPERAND_IN, k, &call->out[k]);

@@ -19,22 +19,25 @@ static const char *runs_in_programs(member *me) {
   tn_array *weight = make_vector(me, TN_F32, 2, w);
   OK(tn_graph_create(me->rt, &graph));
   OK(tn_graph_variable(graph, "x", NULL, &data));
-  OK(tn_graph_call(graph, &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
-                                           .n_in = 1,
-                                           .op = "elemwise.mul_scalar",
-                                           .params = "scalar=3",
-                                           .in = &data},
+  OK(tn_graph_call(graph,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .n_in = 1,
+                                    .op = "elemwise.mul_scalar",
+                                    .params = "scalar=3",
+                                    .in = &data},
                    &y));
-  OK(tn_graph_call(graph, &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
-                                           .n_in = 1,
-                                           .op = "comm.all_reduce",
-                                           .in = &y},
+  OK(tn_graph_call(graph,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .n_in = 1,
+                                    .op = "comm.all_reduce",
+                                    .in = &y},
                    &y));
-  OK(tn_graph_call(graph, &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
-                                           .n_in = 1,
-                                           .op = "elemwise.mul_scalar",
-                                           .params = "scalar=2",
-                                           .in = &y},
+  OK(tn_graph_call(graph,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .n_in = 1,
+                                    .op = "elemwise.mul_scalar",
+                                    .params = "scalar=2",
+                                    .in = &y},
                    &y));
   OK(tn_graph_heads_set(graph, &y, 1));
   const tn_argument argument = {.name = "x", .array = in};

@@ -37,9 +37,9 @@ tn_array *make_array(member *me, tn_dtype dtype, int32_t ndim,
   tn_array *wide = NULL, *out = NULL;
   const tn_spec spec = {TN_F64, ndim, shape};
   if (tn_array_create(me->rt, &spec, &wide) != TN_OK) return NULL;
-  if (tn_array_set(wide, values, (size_t)tn_array_size(wide) * 8) != TN_OK ||
-      tn_array_cast(wide, dtype, &out) != TN_OK)
-    out = NULL;
+  tn_code rc = tn_array_set(wide, values, (size_t)tn_array_size(wide) * 8);
+  if (rc == TN_OK) rc = tn_array_cast(wide, dtype, &out);
+  if (rc != TN_OK) out = NULL;
   tn_array_release(wide);
   return on_cuda() ? move_array(me, out, "cuda") : out;
 }
@@ -100,6 +100,20 @@ tn_code call_one(member *me, const char *name, const char *text, tn_array *in,
   return rc;
 }
 
+const char *meet(member *me) {
+  tn_comm_reason why;
+  tn_comm_group out = {.struct_size = sizeof out};
+  const tn_comm_join how = {.struct_size = sizeof how,
+                            .rank = me->rank,
+                            .size = me->size,
+                            .name = "end",
+                            .backend = me->is_local ? "local" : "mpi",
+                            .session = "the end of a case"};
+  if (me->comm->join(me->comm->ctx, &how, &out, &why) != TN_OK)
+    FAIL("join: %s", why.text);
+  return NULL;
+}
+
 /* -------------------------------------------------------------------- ranks */
 
 /* Loads the plugins of a list that is separated by colons. */
@@ -121,7 +135,6 @@ static const char *open_member(member *me, const test_case *c) {
   const tn_options options = {.struct_size = sizeof options, .workers = 2};
   OK(tn_runtime_create(&options, &me->rt));
   OK(tn_plugin_load(me->rt, ELEMWISE_FILE));
-  OK(tn_plugin_load(me->rt, TENSOR_FILE));
   OK(tn_plugin_load(me->rt, COMM_FILE));
   TRY(load_files(me, getenv("COMM_CUDA")));
   OK(tn_plugin_extension(me->rt, TN_COMM_EXTENSION, &table));

@@ -37,38 +37,38 @@ extern const test_case reduce_cases[], exchange_cases[], failure_cases[],
     tape_cases[], graph_cases[];
 
 /* Returns a failure from a case. */
-#define FAIL(...)                                             \
+#define FAIL(...) \
   return (snprintf(me->text, sizeof me->text, __VA_ARGS__), me->text)
 
 /* The library's call must return TN_OK. */
-#define OK(call)                                                      \
-  do {                                                                \
-    const tn_code ok_code = (call);                                   \
-    if (ok_code != TN_OK)                                             \
+#define OK(call)                                                         \
+  do {                                                                   \
+    const tn_code ok_code = (call);                                      \
+    if (ok_code != TN_OK)                                                \
       FAIL("line %d: %s returned %d: %s", __LINE__, #call, (int)ok_code, \
-           tn_error_text());                                          \
+           tn_error_text());                                             \
   } while (0)
 
-#define HOLDS(condition)                                           \
-  do {                                                             \
+#define HOLDS(condition)                                             \
+  do {                                                               \
     if (!(condition)) FAIL("line %d: not %s", __LINE__, #condition); \
   } while (0)
 
 /* A helper that returns NULL or a failure. */
-#define TRY(call)                     \
-  do {                                \
-    const char *try_text = (call);    \
-    if (try_text) return try_text;    \
+#define TRY(call)                  \
+  do {                             \
+    const char *try_text = (call); \
+    if (try_text) return try_text; \
   } while (0)
 
 /* The call must return `code`, and its text must contain `part`. */
-#define FAILS(call, code, part)                                              \
-  do {                                                                       \
-    const tn_code fails_code = (call);                                       \
-    if (fails_code != (code) || !strstr(tn_error_text(), (part)))            \
-      FAIL("line %d: %s returned %d, not %d; its text lacks `%s`: %s",       \
-           __LINE__, #call, (int)fails_code, (int)(code), (part),            \
-           tn_error_text());                                                 \
+#define FAILS(call, code, part)                                        \
+  do {                                                                 \
+    const tn_code fails_code = (call);                                 \
+    if (fails_code != (code) || !strstr(tn_error_text(), (part)))      \
+      FAIL("line %d: %s returned %d, not %d; its text lacks `%s`: %s", \
+           __LINE__, #call, (int)fails_code, (int)(code), (part),      \
+           tn_error_text());                                           \
   } while (0)
 
 /* A new array of these numbers, converted by the library. NULL on failure. */
@@ -88,5 +88,8 @@ tn_code call_one(member *me, const char *op, const char *params, tn_array *in,
 /* Runs an operator with n inputs and n outputs. */
 tn_code call_many(member *me, const char *op, const char *params, size_t n,
                   tn_array *const *in, tn_array **out);
+
+/* Waits for all ranks in another group, before a member leaves. */
+const char *meet(member *me);
 
 #endif /* TENON_TESTS_COMM_RANKS_H_ */

@@ -36,12 +36,11 @@ static const struct {
   const char *name;
   tn_dtype dtype;
   double most; /* values that the type represents exactly */
-} types[] = {{"f16", TN_F16, 2048},  {"bf16", TN_BF16, 256},
-             {"f32", TN_F32, 1e7},   {"f64", TN_F64, 1e15},
-             {"i8", TN_I8, 127},     {"u8", TN_U8, 255},
-             {"i16", TN_I16, 32767}, {"u16", TN_U16, 65535},
-             {"i32", TN_I32, 1e9},   {"u32", TN_U32, 1e9},
-             {"i64", TN_I64, 1e15},  {"u64", TN_U64, 1e15}};
+} types[] = {
+    {"f16", TN_F16, 2048},  {"bf16", TN_BF16, 256}, {"f32", TN_F32, 1e7},
+    {"f64", TN_F64, 1e15},  {"i8", TN_I8, 127},     {"u8", TN_U8, 255},
+    {"i16", TN_I16, 32767}, {"u16", TN_U16, 65535}, {"i32", TN_I32, 1e9},
+    {"u32", TN_U32, 1e9},   {"i64", TN_I64, 1e15},  {"u64", TN_U64, 1e15}};
 
 static const char *reduces_one_type(member *me, size_t type, int op) {
   double mine[N], want[N];

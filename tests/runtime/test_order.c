@@ -10,6 +10,7 @@
 #include "../by_hand.h"
 #include "runtime.h"
 #include "tenon/engine.h"
+#include "tenon/graph.h"
 
 enum { MOST = 64 };
 
@@ -207,4 +208,74 @@ Test(order, prepared_calls_take_their_turn_too) {
   tn_prepared_release(prepared);
   tn_array_release(x), tn_array_release(other), tn_array_release(y),
       tn_array_release(first);
+}
+
+/* ---------------------------------------------------------------- programs */
+
+/* note1 -> sum, note2 and note3 besides: branches that could run in any order.
+ */
+static tn_program *bind_notes(tn_array *const x[3]) {
+  static const char *const names[] = {"x0", "x1", "x2"};
+  tn_graph *g = NULL;
+  tn_program *program = NULL;
+  tn_entry heads[3];
+  tn_argument arguments[3];
+  cr_assert_eq(tn_graph_create(rt, &g), TN_OK);
+  for (int i = 0; i < 3; ++i) {
+    cr_assert_eq(tn_graph_variable(g, names[i], NULL, &heads[i]), TN_OK);
+    cr_assert_eq(
+        tn_graph_call(g,
+                      &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                       .op = "march.note",
+                                       .n_in = 1,
+                                       .in = &heads[i]},
+                      &heads[i]),
+        TN_OK);
+    arguments[i] = (tn_argument){.name = names[i], .array = x[i]};
+  }
+  cr_assert_eq(tn_graph_heads_set(g, heads, 3), TN_OK);
+  cr_assert_eq(tn_program_bind(g,
+                               &(tn_bind){.struct_size = sizeof(tn_bind),
+                                          .arguments = arguments,
+                                          .n_arguments = 3},
+                               &program),
+               TN_OK, "%s", tn_error_text());
+  tn_graph_release(g);
+  return program;
+}
+
+Test(order, steps_of_a_program_take_their_turn) {
+  tn_array *x[3], *other = number(9);
+  gate late = {0, TN_OK};
+  for (int i = 0; i < 3; ++i) x[i] = number((float)i);
+  tn_program *program = bind_notes(x);
+  push_gate(x[0], &late);
+  cr_assert_eq(tn_program_forward(program, 0), TN_OK, "%s", tn_error_text());
+  tn_array *last = push_note(other);
+  atomic_store(&late.open, 1);
+  cr_assert_eq(tn_wait_all(rt), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(n_seen, 4);
+  cr_assert(seen[0] == 0 && seen[1] == 1 && seen[2] == 2 && seen[3] == 9);
+  tn_program_release(program);
+  for (int i = 0; i < 3; ++i) tn_array_release(x[i]);
+  tn_array_release(other), tn_array_release(last);
+}
+
+Test(order, a_step_that_cannot_run_is_told_in_its_turn) {
+  tn_array *x[3], *y = NULL;
+  gate failing = {0, TN_IO};
+  for (int i = 0; i < 3; ++i) x[i] = number((float)i);
+  tn_program *program = bind_notes(x);
+  push_gate(x[1], &failing);
+  cr_assert_eq(tn_program_forward(program, 0), TN_OK, "%s", tn_error_text());
+  atomic_store(&failing.open, 1);
+  cr_assert_eq(tn_program_output(program, 2, &y), TN_OK);
+  cr_assert_eq(tn_array_wait(y), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(tn_program_output(program, 1, &y), TN_OK);
+  cr_assert_eq(tn_array_wait(y), TN_IO);
+  cr_assert_eq(n_seen, 3);
+  cr_assert(seen[0] == 0 && seen[1] == TOLD && seen[2] == 2);
+  tn_program_release(program);
+  for (int i = 0; i < 3; ++i) tn_array_release(x[i]);
+  cr_assert_eq(tn_wait_all(rt), TN_IO);
 }
