@@ -53,7 +53,7 @@ static void tell_group(const tn_frame *frame, const tn_comm_group *group,
   const nccl_instance *self = frame->instance;
   char text[160];
   (void)snprintf(text, sizeof text,
-                 "%s: an operand carries an error, so this rank made no call",
+                 "%s: an input carries an error, so this rank made no call",
                  request->name);
   if (self->comm->fail)
     (void)self->comm->fail(self->comm->ctx, group->id, TN_INVALID, text);

@@ -34,11 +34,11 @@ static void add_text(writer *w, const char *format, ...) {
   w->n -= used;
 }
 
-/* "comm.all_reduce on cuda op=sum of f32 (2,3)": the same for equal calls. */
+/* "comm.all_reduce op=sum of f32 (2,3) on cuda": the same for equal calls. */
 static void describe_call(const nccl_call *call, char to[NCCL_CALL_TEXT]) {
   const tn_frame *frame = call->frame;
   writer w = {to, NCCL_CALL_TEXT};
-  add_text(&w, "%s on cuda", call->request.name);
+  add_text(&w, "%s", call->request.name);
   if (call->request.op) add_text(&w, " op=%s", call->request.op);
   if (call->request.root >= 0)
     add_text(&w, " root=%lld", (long long)call->request.root);
@@ -49,6 +49,7 @@ static void describe_call(const nccl_call *call, char to[NCCL_CALL_TEXT]) {
       add_text(&w, "%s%lld", d ? "," : "", (long long)t->shape[d]);
     add_text(&w, ")");
   }
+  add_text(&w, " on cuda");
 }
 
 /* ------------------------------------------------------------------ pieces */
@@ -126,11 +127,22 @@ typedef struct making {
   tn_comm_reason why;
 } making;
 
+/* The reason for which the group has ended, if plugins/comm has one. */
+static int32_t explain_end(making *m, int32_t code) {
+  const tn_comm *comm = m->self->comm;
+  tn_comm_reason why = {""};
+  if (!comm->begin) return code;
+  const int32_t known = comm->begin(comm->ctx, m->call->group.id, NULL, &why);
+  if (known == TN_OK) return code;
+  m->why = why;
+  return known;
+}
+
 static int32_t check_wait(making *m) {
-  return nccl_check_wait(m->self, m->member, m->begin,
-                         m->call->group.timeout_ms ? m->call->group.timeout_ms
-                                                   : NCCL_DEFAULT_TIMEOUT_MS,
-                         &m->why);
+  const int32_t code = nccl_check_wait(m->self, m->member, m->begin,
+                                       m->call->group.timeout_ms, &m->why);
+  return code != TN_OK && nccl_has_ended(m->member) ? explain_end(m, code)
+                                                    : code;
 }
 
 static int32_t explain(making *m, int result) {

@@ -8,7 +8,12 @@
 #include "nccl_plugin.h"
 
 enum { LEAST_PAUSE = 20000, MOST_PAUSE = 1000000 }; /* nanoseconds */
-enum { PART_OF_WAIT = 8 };
+enum { PART_OF_WAIT = 8, TIMEOUT_MS = 300000 };
+
+/* Another rank may complete a call and leave the group before this one sees the
+ * end of its own part. So calls have this time to complete after the end of the
+ * group, in nanoseconds. */
+enum { GRACE = 100000000 };
 
 static int32_t write_reason(tn_comm_reason *why, int32_t code,
                             const char *format, ...) TN_PRINTF(3, 4);
@@ -69,15 +74,17 @@ int32_t nccl_check_wait(nccl_instance *self, const nccl_member *member,
                         tn_comm_reason *why) {
   const nccl_call *call =
       pthread_equal(pthread_self(), self->thread) ? self->current : NULL;
-  if (atomic_load(&member->is_ended))
+  const uint64_t now = nccl_get_time(), ended = atomic_load(&member->ended);
+  const uint32_t most = timeout_ms ? timeout_ms : TIMEOUT_MS;
+  if (ended && now - ended > GRACE)
     return write_reason(why, TN_BUSY, "the group has ended");
   if (call && call->frame->host->cancelled(call->later))
     return write_reason(why, TN_BUSY, "the runtime is shut down");
-  if (nccl_get_time() - begin < (uint64_t)timeout_ms * 1000000u) return TN_OK;
+  if (now - begin < (uint64_t)most * 1000000u) return TN_OK;
   return write_reason(why, TN_BUSY,
                       "not complete after %u ms; a rank may have ended, or "
                       "made another call",
-                      timeout_ms);
+                      most);
 }
 
 void nccl_pause(nccl_instance *self, uint64_t begin) {

@@ -56,9 +56,7 @@ static int32_t start_member(nccl_member *m, const tn_comm_group *group,
   if (result != DRIVER_OK)
     return nccl_explain_driver(self, m->device_id, result, "a new stream", why);
   result = self->library.open(&m->comm, group->size, key, group->rank, &config);
-  return await_member(
-      m, result,
-      group->timeout_ms ? group->timeout_ms : NCCL_DEFAULT_TIMEOUT_MS, why);
+  return await_member(m, result, group->timeout_ms, why);
 }
 
 /* Removes the communicator without other ranks, and the stream. The device is
@@ -103,7 +101,7 @@ static int32_t open_member(void *ctx, const tn_comm_group *group,
 static void finalize(nccl_member *m) {
   const nccl_library *library = &m->instance->library;
   tn_comm_reason why;
-  if (!m->comm || atomic_load(&m->is_ended)) return;
+  if (!m->comm || nccl_has_ended(m)) return;
   const int result = library->finalize(m->comm);
   if (await_member(m, result, CLOSE_MS, &why) != TN_OK) return;
   (void)library->destroy(m->comm);
@@ -123,7 +121,8 @@ static void close_member(void *ctx, void *opened) {
 }
 
 void nccl_end_member(nccl_member *m) {
-  atomic_store(&m->is_ended, 1);
+  uint64_t none = 0;
+  (void)atomic_compare_exchange_strong(&m->ended, &none, nccl_get_time());
   (void)pthread_mutex_lock(&m->instance->lock);
   (void)pthread_cond_broadcast(&m->instance->changed);
   (void)pthread_mutex_unlock(&m->instance->lock);

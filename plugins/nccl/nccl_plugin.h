@@ -32,8 +32,8 @@ typedef struct nccl_member {
   int32_t device_id;
   void *comm; /* NULL after an abort */
   void *stream;
-  void *done;           /* event after the last call */
-  _Atomic int is_ended; /* its calls fail */
+  void *done;             /* event after the last call */
+  _Atomic uint64_t ended; /* when its calls began to fail; 0: they do not */
 } nccl_member;
 
 /* A function of NCCL on one array, or work before and after it. */
@@ -70,7 +70,7 @@ typedef struct nccl_request {
   uint32_t room;  /* most pieces */
 } nccl_request;
 
-enum { NCCL_CALL_TEXT = 240, NCCL_DEFAULT_TIMEOUT_MS = 300000 };
+enum { NCCL_CALL_TEXT = 240 };
 
 /* A call, from its begin to its completion. */
 typedef struct nccl_call {
@@ -134,10 +134,14 @@ void nccl_fill_device(nccl_instance *self);
 /* Ends the calls of the member: their kernels return. [any] */
 void nccl_end_member(nccl_member *member);
 
+static inline int nccl_has_ended(const nccl_member *member) {
+  return atomic_load(&member->ended) != 0;
+}
+
 /* -------------------------------------------------------------- failures.c */
 
 /* Why a wait ends: TN_OK, or a code and the reason. `begin` is the time at
- * which the call began. [any] */
+ * which the call began; timeout_ms 0: five minutes. [any] */
 int32_t nccl_check_wait(nccl_instance *self, const nccl_member *member,
                         uint64_t begin, uint32_t timeout_ms,
                         tn_comm_reason *why);

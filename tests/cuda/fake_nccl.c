@@ -170,15 +170,29 @@ static void check_comm(const fake_comm *c) {
     fake_violate(fake_cuda(), "uses a communicator of another device");
 }
 
-/* Enqueues the pending exchanges. */
-static void submit_pending(fake_comm *c) {
-  fake_exchange *e = c->pending;
-  c->pending = NULL;
+static void submit_outputs(fake_exchange *e) {
   while (e) {
-    fake_exchange *next = e->next;
-    fake_nccl_submit(e);
+    fake_exchange *next = e->next; /* the command frees it */
+    fake_nccl_submit_output(e);
     e = next;
   }
+}
+
+/* Enqueues the pending exchanges. A group is one exchange: senders wait for
+ * receivers after all inputs and outputs. */
+static void submit_pending(fake_comm *c) {
+  fake_exchange *senders = NULL, *others = NULL;
+  while (c->pending) {
+    fake_exchange *e = c->pending, **list = &others;
+    c->pending = e->next;
+    fake_nccl_submit_input(e);
+    if (e->kind == FAKE_SEND) list = &senders;
+    while (*list) list = &(*list)->next;
+    e->next = NULL;
+    *list = e;
+  }
+  submit_outputs(others);
+  submit_outputs(senders);
 }
 
 int ncclCommGetAsyncError(void *comm, void *out) {

@@ -79,7 +79,8 @@ void fake_nccl_unlock(void);
 
 /* Checks the arguments, and finds the round: 0, or a broken rule. */
 int fake_nccl_prepare(fake_exchange *e);
-/* Enqueues the commands of an exchange, and frees it after them. */
-void fake_nccl_submit(fake_exchange *e);
+/* Enqueue the two commands of an exchange; the second one frees it. */
+void fake_nccl_submit_input(fake_exchange *e);
+void fake_nccl_submit_output(fake_exchange *e);
 
 #endif /* TENON_TESTS_CUDA_FAKE_NCCL_PARTS_H_ */

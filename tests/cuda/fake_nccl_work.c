@@ -237,17 +237,24 @@ static void write_output(fake *f, const void *arg) {
   fake_nudge(f);
 }
 
-void fake_nccl_submit(fake_exchange *e) {
-  fake_uses none = {.n = 0}, reads = {.n = 0}, writes = {.n = 0};
-  fake_work in = {.run = bring_input, .arg = &e, .arg_bytes = sizeof(void *)};
-  fake_work out = {.run = write_output,
-                   .is_ready = has_inputs,
-                   .arg = &e,
-                   .arg_bytes = sizeof(void *)};
+void fake_nccl_submit_input(fake_exchange *e) {
+  const fake_uses none = {.n = 0};
+  fake_uses reads = {.n = 0};
+  const fake_work work = {
+      .run = bring_input, .arg = &e, .arg_bytes = sizeof(void *)};
+  if (e->kind == FAKE_RECV) return;
   add_use(&reads, e->from, (int64_t)get_input_bytes(e));
+  (void)submit_uses(e->stream, work, &reads, &none);
+}
+
+void fake_nccl_submit_output(fake_exchange *e) {
+  const fake_uses none = {.n = 0};
+  fake_uses writes = {.n = 0};
+  const fake_work work = {.run = write_output,
+                          .is_ready = has_inputs,
+                          .arg = &e,
+                          .arg_bytes = sizeof(void *)};
   if (get_output_bytes(e) > 0)
     add_use(&writes, e->to, (int64_t)get_output_bytes(e));
-  const cuda_stream stream = e->stream;
-  if (e->kind != FAKE_RECV) (void)submit_uses(stream, in, &reads, &none);
-  (void)submit_uses(stream, out, &none, &writes);
+  (void)submit_uses(e->stream, work, &none, &writes);
 }

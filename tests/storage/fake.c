@@ -237,6 +237,20 @@ static void fake_free(void *ctx, int32_t id, uint32_t kind, void *memory) {
   (void)fake_leave(f);
 }
 
+/* A number that no queue has had, or that of a closed queue, which counts
+ * commands on. */
+static void number_queue(fake *f, queue *q) {
+  uint32_t n = f->n_queues;
+  if (n == MAX_QUEUES)
+    for (n = 0; n < MAX_QUEUES && f->queues[n];) ++n;
+  else
+    ++f->n_queues;
+  if (n == MAX_QUEUES) abort();
+  q->number = n;
+  q->enqueued = q->executed = f->host.over[n];
+  f->queues[n] = q;
+}
+
 static int32_t fake_queue_open(void *ctx, int32_t id, uint32_t purpose,
                                int32_t priority, void **out,
                                tn_device_error *error) {
@@ -245,11 +259,10 @@ static int32_t fake_queue_open(void *ctx, int32_t id, uint32_t purpose,
   const int32_t rc = fake_enter(f, error);
   if (rc) return rc;
   queue *q = calloc(1, sizeof *q);
-  if (!q || f->n_queues == MAX_QUEUES) abort();
+  if (!q) abort();
   q->owner = f;
   q->id = id;
-  q->number = f->n_queues++;
-  f->queues[q->number] = q;
+  number_queue(f, q);
   ++f->counts.queues;
   *out = q;
   return fake_leave(f);
