@@ -203,6 +203,7 @@ static const char *reduces_on_the_root(member *me) {
   tn_array *in = make_vector(me, TN_F64, N, mine);
   OK(call_one(me, "comm.reduce", params, in, &out));
   TRY(expect(me, out, want, N, 0));
+  tn_array_release(out);
   out = in; /* in place */
   OK(call_one(me, "comm.reduce", params, in, &out));
   TRY(expect(me, in, want, N, 0));

@@ -3,6 +3,7 @@
  * streams of ranks, and the values. Sums are computed in f64 or with integers
  * of 64 bits, in the order of ranks, and rounded once.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,8 +49,8 @@ static uint64_t read_integer(const char *at, int type) {
 
 static double reduce_floats(double a, double b, int op) {
   if (op == PROD) return a * b;
-  if (op == MAX) return a > b ? a : b;
-  if (op == MIN) return a < b ? a : b;
+  if (op == MAX) return fmax(a, b); /* as NCCL, not NaN if one is */
+  if (op == MIN) return fmin(a, b);
   return a + b;
 }
 
