@@ -35,8 +35,10 @@ SAME(NCCL_MIN, ncclMin);
 SAME(NCCL_AVG, ncclAvg);
 SAME(NCCL_KEY_BYTES, NCCL_UNIQUE_ID_BYTES);
 SAME(sizeof(nccl_key), sizeof(ncclUniqueId));
+#ifdef NCCL_API_MAGIC /* recent releases name it */
 SAME((unsigned)NCCL_MAGIC_HIGH << 16 | (unsigned)NCCL_MAGIC_LOW,
      NCCL_API_MAGIC);
+#endif
 SAME(offsetof(nccl_config, magic), offsetof(ncclConfig_t, magic));
 SAME(offsetof(nccl_config, version), offsetof(ncclConfig_t, version));
 SAME(offsetof(nccl_config, blocking), offsetof(ncclConfig_t, blocking));
