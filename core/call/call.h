@@ -19,8 +19,9 @@
 enum {
   TN__INLINE_OPERANDS = 16, /* calls with more of them use heap memory */
   TN__MAX_RANDOM = 4,       /* most random streams of one kernel */
-  TN__MORE_ACCESS = 4       /* variables besides operands: random stream, order,
-                               scratch       space, kernels that are not reentrant */
+  /* Variables besides operands: random stream, order, scratch space, kernels
+   * that are not reentrant. */
+  TN__MORE_ACCESS = 4
 };
 
 enum { /* tn__operand.before: content of its memory when the kernel starts */
