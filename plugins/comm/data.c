@@ -52,31 +52,36 @@ static void divide_f64(void *wide, int64_t n, int32_t by) {
 
 #undef READ
 #undef WRITE
-#define T uint16_t
-#define W float
-#define DIVIDE divide_f32
-#define READ(x) tn_kernel_f16_to_f32(x)
-#define WRITE(x) tn_kernel_f32_to_f16(x)
-#define NAME(f) f##_f16
-#include "data_loops.h"
-#undef READ
-#undef WRITE
-#undef NAME
-
-#define READ(x) tn_kernel_bf16_to_f32(x)
-#define WRITE(x) tn_kernel_f32_to_bf16(x)
-#define NAME(f) f##_bf16
-#include "data_loops.h"
-#undef READ
-#undef WRITE
-#undef NAME
-#undef T
-#undef W
-#undef DIVIDE
 #undef ADD
 #undef MULTIPLY
 #undef LARGER
 #undef SMALLER
+
+/* ------------------------------------------------------------------ halves */
+
+/* Conversions with the instructions of a level, 0 or 1 (AVX2). */
+#define HALF(type, level)                                                      \
+  static void widen_##type##_##level(void *wide, const void *from,             \
+                                     int64_t n) {                              \
+    TN_KERNEL_STEP_AT(type##_to_line, level)(wide, from, n);                   \
+  }                                                                            \
+  static void narrow_##type##_##level(void *to, const void *wide, int64_t n) { \
+    TN_KERNEL_STEP_AT(line_to_##type, level)(to, wide, n);                     \
+  }                                                                            \
+  static void combine_##type##_##level(void *wide, const void *from,           \
+                                       int64_t n, comm_op op) {                \
+    float stage[COMM_BLOCK];                                                   \
+    TN_KERNEL_STEP_AT(type##_to_line, level)(stage, from, n);                  \
+    combine_f32(wide, stage, n, op);                                           \
+  }                                                                            \
+  static const comm_arithmetic arithmetic_##type##_##level = {                 \
+      (int32_t)sizeof(float), widen_##type##_##level,                          \
+      combine_##type##_##level, divide_f32, narrow_##type##_##level};
+HALF(f16, 0)
+HALF(f16, 1)
+HALF(bf16, 0)
+HALF(bf16, 1)
+#undef HALF
 
 /* ---------------------------------------------------------------- integers */
 
@@ -146,12 +151,14 @@ static void divide_f64(void *wide, int64_t n, int32_t by) {
 #define MULTIPLY(a, b) ((uint8_t)((a) & (b)))
 #include "data_loops.h"
 
-const comm_arithmetic *comm_arithmetic_of(tn_dtype dtype) {
+const comm_arithmetic *comm_arithmetic_of(const tn_frame *call,
+                                          tn_dtype dtype) {
+  const int fast = tn_kernel_level(call) > 0;
   switch (dtype) {
     case TN_F16:
-      return &arithmetic_f16;
+      return fast ? &arithmetic_f16_1 : &arithmetic_f16_0;
     case TN_BF16:
-      return &arithmetic_bf16;
+      return fast ? &arithmetic_bf16_1 : &arithmetic_bf16_0;
     case TN_F32:
       return &arithmetic_f32;
     case TN_F64:
@@ -195,8 +202,9 @@ void comm_combine(const comm_combination *c, int64_t begin, int64_t end) {
     combine_block(c, at, end - at < COMM_BLOCK ? end - at : COMM_BLOCK);
 }
 
-void comm_divide(tn_dtype dtype, void *data, int64_t n, int32_t by) {
-  const comm_arithmetic *a = comm_arithmetic_of(dtype);
+void comm_divide(const tn_frame *call, tn_dtype dtype, void *data, int64_t n,
+                 int32_t by) {
+  const comm_arithmetic *a = comm_arithmetic_of(call, dtype);
   const int64_t bytes = tn_dtype_bytes(dtype);
   double wide[COMM_BLOCK];
   for (int64_t at = 0; at < n; at += COMM_BLOCK) {

@@ -14,7 +14,8 @@ typedef struct comm_arithmetic {
   int32_t wide_bytes; /* of an element meanwhile */
   /* Reads n elements. */
   void (*widen)(void *wide, const void *from, int64_t n);
-  /* wide = op(wide, from), of elements as they are in arrays. */
+  /* wide = op(wide, from), of elements as they are in arrays; at most
+   * COMM_BLOCK. */
   void (*combine)(void *wide, const void *from, int64_t n, comm_op op);
   /* Divides wide elements; floats only. */
   void (*divide)(void *wide, int64_t n, int32_t by);
@@ -22,8 +23,9 @@ typedef struct comm_arithmetic {
   void (*narrow)(void *to, const void *wide, int64_t n);
 } comm_arithmetic;
 
-/* The arithmetic of a type. Constant. */
-const comm_arithmetic *comm_arithmetic_of(tn_dtype dtype);
+/* The arithmetic of a type, with the instructions that a call may use.
+ * Constant. */
+const comm_arithmetic *comm_arithmetic_of(const tn_frame *call, tn_dtype dtype);
 
 /* Combines elements [begin, end) of n_in arrays in the order of ranks, and
  * writes the result to the n_out arrays, which may be among the inputs. NULL
@@ -39,7 +41,8 @@ typedef struct comm_combination {
 } comm_combination;
 
 /* Divides the elements of an array of floats in place. */
-void comm_divide(tn_dtype dtype, void *data, int64_t n, int32_t by);
+void comm_divide(const tn_frame *call, tn_dtype dtype, void *data, int64_t n,
+                 int32_t by);
 
 void comm_combine(const comm_combination *c, int64_t begin, int64_t end);
 

@@ -200,10 +200,19 @@ static void start_send(local_session *s, comm_task *send) {
   local_unlock();
 }
 
+/* A message of a rank to itself: later calls, among them its send, begin after
+ * this one. */
+static void fail_own_receive(comm_task *task) {
+  comm_task_end(task, TN_INVALID,
+                "there is no message of this rank to itself; send it before "
+                "the call that receives it");
+}
+
 static void start_receive(local_session *s, comm_task *task) {
+  const int is_own = task->peer == task->group->info.rank;
   local_lock();
   local_letter *letter = take_letter(s, task);
-  const int waits = !letter && s->broken == TN_OK;
+  const int waits = !letter && !is_own && s->broken == TN_OK;
   if (waits) {
     comm_task **at = &s->receives;
     while (*at) at = &(*at)->next;
@@ -214,6 +223,8 @@ static void start_receive(local_session *s, comm_task *task) {
   local_unlock();
   if (letter)
     deliver_letter(s, task, letter);
+  else if (is_own)
+    fail_own_receive(task);
   else if (!waits)
     comm_tasks_fail(task);
   local_lock();

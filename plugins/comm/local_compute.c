@@ -47,13 +47,14 @@ static void combine_arrays(comm_task *const *tasks, int32_t n_ranks,
     in[r] = (const char *)tasks[r]->pieces[p->piece].in + p->at * bytes;
     if (p->to < 0 || p->to == r) out[n_out++] = tasks[r]->pieces[p->piece].out;
   }
-  const comm_combination c = {.arithmetic = comm_arithmetic_of(first->dtype),
-                              .bytes = bytes,
-                              .op = first->op,
-                              .n_in = n_ranks,
-                              .n_out = n_out,
-                              .in = in,
-                              .out = out};
+  const comm_combination c = {
+      .arithmetic = comm_arithmetic_of(first->call, first->dtype),
+      .bytes = bytes,
+      .op = first->op,
+      .n_in = n_ranks,
+      .n_out = n_out,
+      .in = in,
+      .out = out};
   combine(&c, p->n, worker);
 }
 
@@ -120,12 +121,12 @@ static void count_ranks(comm_task *const *tasks, int32_t n) {
 /* The gradient of a mean divides. */
 static void divide(comm_task *const *tasks, int32_t n) {
   const comm_task *first = tasks[0];
-  const comm_arithmetic *a = comm_arithmetic_of(first->dtype);
+  const comm_arithmetic *a = comm_arithmetic_of(first->call, first->dtype);
   if (first->op != COMM_MEAN || !a->divide) return;
   for (int32_t r = 0; r < n; ++r)
     if (tasks[r]->pieces->out)
-      comm_divide(first->dtype, tasks[r]->pieces->out, tasks[r]->pieces->n_out,
-                  n);
+      comm_divide(first->call, first->dtype, tasks[r]->pieces->out,
+                  tasks[r]->pieces->n_out, n);
 }
 
 void local_compute(comm_task *const *tasks, int32_t n, const tn_frame *worker) {

@@ -10,7 +10,10 @@
 #include "data.h"
 #include "mpi_thread.h"
 
-enum { MOST = 1 << 30 }; /* elements of a request: MPI counts with an int */
+enum {
+  MOST = 1 << 30,        /* elements of a request: MPI counts with an int */
+  MOST_SPARE = 64 << 20, /* bytes that are kept for the next buffer */
+};
 
 static char nothing[8]; /* the address of an array without elements */
 
@@ -82,6 +85,32 @@ static int32_t describe_error(char why[COMM_TEXT], int error,
   return mpi_describe(error, comm_kind_name(task->kind), why);
 }
 
+/* ----------------------------------------------------------------- buffers */
+
+/* The last buffer, for the thread of MPI: the pages of a new one would have to
+ * be mapped again. */
+static struct {
+  char *memory;
+  size_t bytes;
+} spare;
+
+static char *take_buffer(size_t bytes) {
+  char *memory = spare.memory;
+  if (!memory || spare.bytes < bytes) return malloc(bytes);
+  spare.memory = NULL;
+  return memory;
+}
+
+static void return_buffer(char *memory, size_t bytes) {
+  if (memory && bytes <= MOST_SPARE && !(spare.memory && spare.bytes > bytes)) {
+    free(spare.memory);
+    spare.memory = memory;
+    spare.bytes = bytes;
+  } else {
+    free(memory);
+  }
+}
+
 /* ---------------------------------------------------------------- messages */
 
 static int64_t bytes_of(const comm_task *task, int64_t n) {
@@ -117,7 +146,9 @@ static uint32_t divide_pieces(const comm_task *task, mpi_op *op) {
     int64_t count = 0;
     const uint32_t together = count_together(task, k, &count);
     if (together > 1) {
-      if (op) op->messages[n] = (mpi_message){k, together, 0, count, NULL};
+      if (op)
+        op->messages[n] =
+            (mpi_message){.first = k, .n = together, .count = count};
       ++n;
       k += together;
       continue;
@@ -126,7 +157,9 @@ static uint32_t divide_pieces(const comm_task *task, mpi_op *op) {
     int64_t at = 0;
     do {
       const int64_t some = all - at < MOST ? all - at : MOST;
-      if (op) op->messages[n] = (mpi_message){k, 1, at, some, NULL};
+      if (op)
+        op->messages[n] =
+            (mpi_message){.first = k, .n = 1, .at = at, .count = some};
       ++n;
       at += some;
     } while (at < all);
@@ -148,7 +181,8 @@ mpi_op *mpi_create_op(mpi_group *group, comm_task *task) {
 }
 
 void mpi_free_op(mpi_op *op) {
-  for (uint32_t i = 0; i < op->n_messages; ++i) free(op->messages[i].buffer);
+  for (uint32_t i = 0; i < op->n_messages; ++i)
+    return_buffer(op->messages[i].buffer, op->messages[i].bytes);
   free(op->headers);
   free(op->results);
   free(op);
@@ -159,8 +193,9 @@ void mpi_free_op(mpi_op *op) {
 
 /* Copies the arrays of a message into its buffer. */
 static int fill_buffer(const comm_task *task, mpi_message *m) {
-  const comm_arithmetic *a = comm_arithmetic_of(task->dtype);
-  m->buffer = malloc((size_t)(m->count * a->wide_bytes) + 1);
+  const comm_arithmetic *a = comm_arithmetic_of(task->call, task->dtype);
+  m->bytes = (size_t)(m->count * a->wide_bytes) + 1;
+  m->buffer = take_buffer(m->bytes);
   if (!m->buffer) return 0;
   char *to = m->buffer;
   for (uint32_t k = m->first; k < m->first + m->n; ++k) {
@@ -174,7 +209,7 @@ static int fill_buffer(const comm_task *task, mpi_message *m) {
 
 /* Copies the results of a message from its buffer. */
 static void empty_buffer(const comm_task *task, mpi_message *m) {
-  const comm_arithmetic *a = comm_arithmetic_of(task->dtype);
+  const comm_arithmetic *a = comm_arithmetic_of(task->call, task->dtype);
   char *from = m->buffer;
   if (task->op == COMM_MEAN && a->divide)
     a->divide(from, m->count, task->group->info.size);
@@ -235,7 +270,8 @@ static void finish_reduce(mpi_op *op, mpi_message *m) {
   else if (m->buffer)
     empty_buffer(task, m);
   else if (task->op == COMM_MEAN)
-    comm_divide(task->dtype, p->out, p->n_out, task->group->info.size);
+    comm_divide(task->call, task->dtype, p->out, p->n_out,
+                task->group->info.size);
 }
 
 /* A buffer has the elements of all parts, and then the results. */
@@ -266,11 +302,12 @@ static int begin_reduce_scatter(mpi_op *op, mpi_message *m, int32_t *request) {
 static void finish_reduce_scatter(mpi_op *op) {
   const comm_task *task = op->task;
   const comm_piece *p = task->pieces;
-  const comm_arithmetic *a = comm_arithmetic_of(task->dtype);
+  const comm_arithmetic *a = comm_arithmetic_of(task->call, task->dtype);
   if (!p->out || p->n_out == 0) return;
   if (!is_half(task->dtype)) {
     if (task->op == COMM_MEAN)
-      comm_divide(task->dtype, p->out, p->n_out, task->group->info.size);
+      comm_divide(task->call, task->dtype, p->out, p->n_out,
+                  task->group->info.size);
     return;
   }
   if (task->op == COMM_MEAN)
@@ -402,8 +439,8 @@ int32_t mpi_finish_message(mpi_op *op, int32_t index, const mpi_done *done,
       if (m->buffer)
         empty_buffer(task, m);
       else if (task->op == COMM_MEAN && m->count > 0)
-        comm_divide(task->dtype, (char *)p->out + bytes_of(task, m->at),
-                    m->count, size);
+        comm_divide(task->call, task->dtype,
+                    (char *)p->out + bytes_of(task, m->at), m->count, size);
       return TN_OK;
     case COMM_REDUCE:
       finish_reduce(op, m);
@@ -414,7 +451,7 @@ int32_t mpi_finish_message(mpi_op *op, int32_t index, const mpi_done *done,
     case COMM_ALL_GATHER:
     case COMM_BROADCAST:
       if (task->op == COMM_MEAN && p->n_out > 0)
-        comm_divide(task->dtype, p->out, p->n_out, size);
+        comm_divide(task->call, task->dtype, p->out, p->n_out, size);
       return TN_OK;
     case COMM_BARRIER:
       if (p->out) *(int64_t *)p->out = size;

@@ -18,14 +18,14 @@
 #include <time.h>
 
 enum {
-  SPINS = 200,         /* tests without a pause */
-  YIELDS = 400,        /* tests, each after a yield */
+  SPIN_NS = 100000,    /* tests without a pause */
+  YIELD_NS = 2000000,  /* tests, each after a yield */
   BUSY_NS = 3000,      /* a test that takes longer has copied */
-  FIRST_NS = 20000,    /* the first pause */
-  LONGEST_NS = 500000, /* the longest pause */
+  LONGEST_NS = 200000, /* the longest pause */
   WATCH_NS = 5000000   /* between two looks at deadlines */
 };
-#define LAST_NS 10000000000 /* for sent messages at the end of the process */
+#define LAST_NS 5000000000 /* for sent messages at the end of the process */
+#define ABANDONED_NS 2000000000 /* for MPI_Finalize after a broken group */
 
 enum { STATE_NEW, STATE_STARTING, STATE_READY, STATE_FAILED, STATE_ENDED };
 
@@ -38,6 +38,7 @@ static pthread_cond_t changed; /* threads of the host */
 static struct {
   int state;
   int stop;
+  int abandoned; /* a request may never end */
   char name[128];
   char why[COMM_TEXT];
   comm_task *tasks, *last_task;
@@ -57,7 +58,7 @@ static struct {
   int32_t n_owners;
   int64_t n_pending; /* requests without that for notices */
   int32_t notice_request;
-  int failed; /* a request may never end, and then MPI cannot be ended */
+  int failed; /* a request may never end */
   mpi_notice notice;
 } own;
 
@@ -86,14 +87,6 @@ int32_t mpi_control(void) {
 
 int32_t mpi_world_rank(void) {
   return own.rank;
-}
-
-int mpi_is_thread(void) {
-  (void)pthread_mutex_lock(&lock);
-  const int is_thread = shared.state == STATE_READY &&
-                        pthread_equal(own.thread, pthread_self()) != 0;
-  (void)pthread_mutex_unlock(&lock);
-  return is_thread;
 }
 
 /* ---------------------------------------------------------------- requests */
@@ -249,47 +242,53 @@ static void sleep_until(int64_t deadline) {
   (void)pthread_mutex_unlock(&lock);
 }
 
-/* One pause after `idle` tests without a result. */
+/* One pause, `idle` nanoseconds after the last progress: longer ones later. */
 static void pause_after(int64_t idle, int64_t now) {
-  if (idle < SPINS) return;
-  if (idle < SPINS + YIELDS) {
+  if (idle < SPIN_NS) return;
+  if (idle < YIELD_NS) {
     (void)sched_yield();
     return;
   }
-  int64_t ns = (int64_t)FIRST_NS * (idle - SPINS - YIELDS + 1);
+  const int64_t ns = idle / 100;
   sleep_until(now + (ns < LONGEST_NS ? ns : LONGEST_NS));
 }
 
 static void run_loop(void) {
-  int64_t idle = 0, watched = 0, n_calls = 0;
+  int64_t active = 0, watched = 0, n_calls = 0;
   while (take_work()) {
     const int64_t before = comm_now();
     const int32_t n = test_requests();
     const int64_t now = comm_now();
-    idle = n > 0 || now - before > BUSY_NS ? 0 : idle + 1;
+    if (n > 0 || now - before > BUSY_NS) active = now;
     if (n > 0 || now - watched > WATCH_NS) {
       n_calls = mpi_watch_deadlines(now);
       watched = now;
     }
-    if (own.n_pending > 0 || n_calls > 0)
-      pause_after(idle, now);
-    else if (n == 0)
+    if (own.n_pending > 0 || n_calls > 0) {
+      pause_after(now - active, now);
+    } else if (n == 0) {
       sleep_until(INT64_MAX);
+      active = comm_now();
+    }
   }
 }
 
 void mpi_note_abandoned(void) {
   own.failed = 1;
+  (void)pthread_mutex_lock(&lock);
+  shared.abandoned = 1;
+  (void)pthread_mutex_unlock(&lock);
 }
 
-/* Ends MPI, unless the program started it or requests are pending. */
+/* Ends MPI, unless the program started it. Requests of broken groups may never
+ * end; the other ones get time. */
 static void end_library(void) {
   const int64_t deadline = comm_now() + (own.failed ? 0 : LAST_NS);
   while (own.n_pending > 0 && comm_now() < deadline) {
     (void)test_requests();
     (void)sched_yield();
   }
-  if (!own.owned || own.n_pending > 0) return;
+  if (!own.owned) return;
   own.calls->cancel(own.notice_request);
   (void)own.calls->finish();
 }
@@ -313,15 +312,22 @@ static void *run_thread(void *arg) {
   return NULL;
 }
 
-/* At the end of the process: the thread that started MPI must end it. */
+/* At the end of the process: the thread that started MPI must end it. With
+ * requests that never end, MPI may not return; then the process ends without
+ * it, and mpirun reports that. */
 static void end_thread(void) {
   (void)pthread_mutex_lock(&lock);
   const int is_ready = shared.state == STATE_READY;
+  const int64_t limit = shared.abandoned ? ABANDONED_NS : 2 * LAST_NS;
   shared.stop = 1;
   shared.state = STATE_ENDED;
   (void)pthread_cond_signal(&wake);
   (void)pthread_mutex_unlock(&lock);
-  if (is_ready) (void)pthread_join(own.thread, NULL);
+  if (!is_ready) return;
+  const int64_t deadline = comm_now() + limit;
+  const struct timespec t = {(time_t)(deadline / 1000000000),
+                             (long)(deadline % 1000000000)};
+  (void)pthread_clockjoin_np(own.thread, NULL, CLOCK_MONOTONIC, &t);
 }
 
 /* ------------------------------------------------------- for other threads */

@@ -52,9 +52,6 @@ int32_t mpi_post_command(mpi_command *command, int wait, tn_comm_reason *why);
 /* Passes a call to the thread. [any] */
 void mpi_post_task(comm_task *task);
 
-/* True on the thread of MPI. [any] */
-int mpi_is_thread(void);
-
 /* ------------------------------------------------- on the thread of MPI only
  */
 
@@ -86,6 +83,7 @@ typedef struct mpi_message {
   int64_t at;     /* first element of the piece */
   int64_t count;  /* elements */
   char *buffer;   /* NULL: the memory of the arrays */
+  size_t bytes;   /* of the buffer */
 } mpi_message;
 
 /* A call that has begun. */

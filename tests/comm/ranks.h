@@ -29,6 +29,7 @@ typedef struct test_case {
   const char *name;
   case_fn *run;
   int local_only;
+  int breaks; /* MPI may not end properly afterwards */
   uint32_t check;
   uint32_t timeout_ms; /* 0: a minute */
 } test_case;

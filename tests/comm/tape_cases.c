@@ -79,6 +79,41 @@ static const char *differentiates_exchanges(member *me) {
   return differentiates(me, "comm.all_to_all", "", n, n, want);
 }
 
+/* Two arrays of one call; only the second one is watched. */
+static const char *differentiates_one_of_several(member *me) {
+  const double values[] = {1, 2}, weights[] = {me->rank + 1, 10};
+  const double want[] = {me->size * (me->size + 1) / 2.0, 10 * me->size};
+  tn_tape *tape = NULL;
+  tn_operator *op = NULL;
+  tn_params *how = NULL;
+  tn_array *out[2] = {NULL, NULL}, *gradient = NULL;
+  tn_array *in[] = {make_vector(me, TN_BF16, 1, values),
+                    make_vector(me, TN_BF16, 2, values)};
+  tn_array *weight = make_vector(me, TN_BF16, 2, weights);
+  OK(tn_tape_create(me->rt, &tape));
+  OK(tn_tape_watch(tape, in[1]));
+  OK(tn_operator_get(me->rt, "comm.all_reduce", &op));
+  OK(tn_params_parse(op, "num_arrays=2", &how));
+  OK(tn_tape_call(tape, op, &(tn_inputs){2, in}, how,
+                  &(tn_outputs){2, out, NULL}));
+  OK(tn_tape_gradient(tape,
+                      &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
+                                       .heads = *TN_IN(out[1]),
+                                       .head_gradients = *TN_IN(weight),
+                                       .of = *TN_IN(in[1]),
+                                       .gradients = *TN_OUT(&gradient)}));
+  TRY(expect(me, gradient, want, 2, 0));
+  for (int k = 0; k < 2; ++k) {
+    tn_array_release(in[k]);
+    tn_array_release(out[k]);
+  }
+  tn_array_release(weight);
+  tn_array_release(gradient);
+  tn_params_release(how);
+  tn_tape_release(tape);
+  return NULL;
+}
+
 /* Rank 0 sends x to the last rank, which computes y = 3*x; rank 0 gets the
  * gradient. */
 static const char *differentiates_messages(member *me) {
@@ -165,6 +200,8 @@ static const char *has_no_gradient_of_extremes(member *me) {
 const test_case tape_cases[] = {
     {.name = "differentiates_reductions", .run = differentiates_reductions},
     {.name = "differentiates_exchanges", .run = differentiates_exchanges},
+    {.name = "differentiates_one_of_several",
+     .run = differentiates_one_of_several},
     {.name = "differentiates_messages", .run = differentiates_messages},
     {.name = "has_no_gradient_of_extremes", .run = has_no_gradient_of_extremes},
     {.name = NULL}};

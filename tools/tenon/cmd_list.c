@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_list.c: `tenon list`: plugins, operators and devices of this machine.
+ * cmd_list.c: `tenon list`: plugins, operators and devices of this machine, and
+ * the backends of plugin `comm`.
  */
 #include <string.h>
 
+#include "tenon/plugin/comm.h"
 #include "tenon_tool.h"
 
-enum { N_KINDS = 3, KIND_OPERATORS = 1 };
-const char *const list_words[] = {"plugins", "operators", "devices", NULL};
+/* Without a word, the first N_USUAL kinds are listed. */
+enum { N_KINDS = 4, N_USUAL = 3, KIND_OPERATORS = 1 };
+const char *const list_words[] = {"plugins", "operators", "devices", "backends",
+                                  NULL};
 
 /* Which kinds [first, end) are listed, and the text in names of operators. */
 typedef struct choice {
@@ -155,6 +159,65 @@ static bool list_devices(tn_runtime *rt, const choice *c, text *out) {
   return true;
 }
 
+/* ---------------------------------------------------------------- backends */
+
+/* Calls `add` with the name and the detail of each backend of plugin `comm`.
+ * False if the plugin is not loaded. */
+static bool visit_backends(tn_runtime *rt,
+                           void (*add)(void *to, size_t i, const char *name,
+                                       const char *detail),
+                           void *to) {
+  const void *functions = NULL;
+  char lines[4000];
+  if (tn_plugin_extension(rt, TN_COMM_EXTENSION, &functions)) return false;
+  const tn_comm *comm = functions;
+  comm->describe(comm->ctx, lines, sizeof lines);
+  char *rest = NULL;
+  size_t i = 0;
+  for (char *line = strtok_r(lines, "\n", &rest); line;
+       line = strtok_r(NULL, "\n", &rest)) {
+    char *detail = strstr(line, ": ");
+    if (!detail) continue;
+    *detail = 0;
+    add(to, i++, line, detail + 2);
+  }
+  return true;
+}
+
+static void add_backend_row(void *to, size_t i, const char *name,
+                            const char *detail) {
+  (void)i;
+  table_add(to, "%s", name);
+  table_add(to, "%s", detail);
+}
+
+static bool list_backends(tn_runtime *rt, const choice *c, text *out) {
+  (void)c;
+  table rows = {.n_columns = 2};
+  static const char *const heads[] = {"NAME", "DETAIL"};
+  add_heads(&rows, heads);
+  if (visit_backends(rt, add_backend_row, &rows))
+    table_print(&rows, "", out);
+  else
+    text_add(out, "no backend: plugin `comm` is not loaded; %s\n", host_hint);
+  return true;
+}
+
+static void add_backend_json(void *to, size_t i, const char *name,
+                             const char *detail) {
+  text_add(to, "%s{\"name\": ", i ? ", " : "");
+  text_add_json(to, name);
+  text_add(to, ", \"detail\": ");
+  text_add_json(to, detail);
+  text_add(to, "}");
+}
+
+static bool json_backends(tn_runtime *rt, const choice *c, text *out) {
+  (void)c;
+  (void)visit_backends(rt, add_backend_json, out);
+  return true;
+}
+
 /* -------------------------------------------------------------------- JSON */
 
 static bool json_plugins(tn_runtime *rt, const choice *c, text *out) {
@@ -208,9 +271,9 @@ static bool json_devices(tn_runtime *rt, const choice *c, text *out) {
 
 typedef bool list_fn(tn_runtime *rt, const choice *c, text *out);
 static list_fn *const for_people[N_KINDS] = {list_plugins, list_operators,
-                                             list_devices};
+                                             list_devices, list_backends};
 static list_fn *const for_programs[N_KINDS] = {json_plugins, json_operators,
-                                               json_devices};
+                                               json_devices, json_backends};
 
 static bool print_json(tn_runtime *rt, const choice *c, text *out) {
   text_add(out, "{");
@@ -233,7 +296,7 @@ static bool print_tables(tn_runtime *rt, const choice *c, text *out) {
 }
 
 static bool choose_operators(const arguments *args, choice *out, text *why) {
-  *out = (choice){.end = N_KINDS, .text = ""};
+  *out = (choice){.end = N_USUAL, .text = ""};
   if (args->n_words == 0) return true;
   const char *word = args->words[0];
   for (size_t k = 0; k < N_KINDS; ++k) {
@@ -249,8 +312,8 @@ static bool choose_operators(const arguments *args, choice *out, text *why) {
   const char *meant = did_you_mean(word, list_words, N_KINDS);
   return report_failure(
       why, "list: unknown kind `%s`%s%s%s", word,
-      meant ? "; did you mean `" : "; there are plugins, operators ",
-      meant ? meant : "and devices", meant ? "`?" : "");
+      meant ? "; did you mean `" : "; there are plugins, operators, ",
+      meant ? meant : "devices and backends", meant ? "`?" : "");
 }
 
 /* A text that no operator has is a mistake, with the nearest name. */

@@ -20,9 +20,11 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"list", "list [plugins|operators [TEXT]|devices]",
+    {"list", "list [plugins|operators [TEXT]|devices|backends]",
      "what is installed on this machine",
-     "Without a word, lists plugins, operators and devices. With TEXT, lists\n"
+     "Without a word, lists plugins, operators and devices. `backends` are "
+     "the\n"
+     "ways in which ranks communicate (plugin comm). With TEXT, lists\n"
      "the operators that have it in their names. Operators are in the order\n"
      "of their manifests, so those of one family follow one another.\n",
      list_words, "", OPTION_JSON | OPTION_PLUGIN | OPTION_HELP, cmd_list},
