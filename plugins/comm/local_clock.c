@@ -42,7 +42,7 @@ static int sleep_until(int64_t next) {
   return go_on;
 }
 
-static void *watch(void *arg) {
+static void *watch_deadlines(void *arg) {
   (void)arg;
   int64_t next = INT64_MAX;
   while (sleep_until(next)) {
@@ -72,7 +72,7 @@ static int32_t start_thread(void) {
   stop = 0;
   (void)sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int failed = pthread_create(&thread, NULL, watch, NULL);
+  const int failed = pthread_create(&thread, NULL, watch_deadlines, NULL);
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (failed) (void)pthread_cond_destroy(&wake);
   return failed ? TN_OUT_OF_MEMORY : TN_OK;

@@ -17,8 +17,8 @@ static int32_t combine_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static void combine(const comm_combination *c, int64_t n,
-                    const tn_frame *worker) {
+static void combine_elements(const comm_combination *c, int64_t n,
+                             const tn_frame *worker) {
   comm_combination copy = *c;
   if (n <= 2 * GRAIN || !worker ||
       worker->host->parallel_for(worker, n, GRAIN, combine_slice, &copy) !=
@@ -55,7 +55,7 @@ static void combine_arrays(comm_task *const *tasks, int32_t n_ranks,
       .n_out = n_out,
       .in = in,
       .out = out};
-  combine(&c, p->n, worker);
+  combine_elements(&c, p->n, worker);
 }
 
 static void clear_others(comm_task *const *tasks, int32_t n, int32_t root) {
@@ -84,33 +84,33 @@ static void compute_reductions(comm_task *const *tasks, int32_t n,
 
 /* ---------------------------------------------------------------- exchanges */
 
-static void copy(void *to, const void *from, int64_t bytes) {
+static void copy_bytes(void *to, const void *from, int64_t bytes) {
   if (to && to != from && bytes > 0) memcpy(to, from, (size_t)bytes);
 }
 
-static void gather(comm_task *const *tasks, int32_t n) {
+static void gather_parts(comm_task *const *tasks, int32_t n) {
   const int64_t bytes =
       tasks[0]->pieces->n_in * tn_dtype_bytes(tasks[0]->dtype);
   for (int32_t r = 0; r < n; ++r)
     for (int32_t from = 0; from < n && tasks[r]->pieces->out; ++from)
-      copy((char *)tasks[r]->pieces->out + from * bytes,
-           tasks[from]->pieces->in, bytes);
+      copy_bytes((char *)tasks[r]->pieces->out + from * bytes,
+                 tasks[from]->pieces->in, bytes);
 }
 
-static void broadcast(comm_task *const *tasks, int32_t n) {
+static void copy_root(comm_task *const *tasks, int32_t n) {
   const comm_piece *root = tasks[tasks[0]->peer]->pieces;
   for (int32_t r = 0; r < n; ++r)
-    copy(tasks[r]->pieces->out, root->in,
-         root->n_in * tn_dtype_bytes(tasks[r]->dtype));
+    copy_bytes(tasks[r]->pieces->out, root->in,
+               root->n_in * tn_dtype_bytes(tasks[r]->dtype));
 }
 
-static void exchange(comm_task *const *tasks, int32_t n) {
+static void exchange_parts(comm_task *const *tasks, int32_t n) {
   const int64_t bytes =
       tasks[0]->pieces->n_in / n * tn_dtype_bytes(tasks[0]->dtype);
   for (int32_t r = 0; r < n; ++r)
     for (int32_t from = 0; from < n && tasks[r]->pieces->out; ++from)
-      copy((char *)tasks[r]->pieces->out + from * bytes,
-           (const char *)tasks[from]->pieces->in + r * bytes, bytes);
+      copy_bytes((char *)tasks[r]->pieces->out + from * bytes,
+                 (const char *)tasks[from]->pieces->in + r * bytes, bytes);
 }
 
 static void count_ranks(comm_task *const *tasks, int32_t n) {
@@ -119,7 +119,7 @@ static void count_ranks(comm_task *const *tasks, int32_t n) {
 }
 
 /* The gradient of a mean divides. */
-static void divide(comm_task *const *tasks, int32_t n) {
+static void divide_results(comm_task *const *tasks, int32_t n) {
   const comm_task *first = tasks[0];
   const comm_arithmetic *a = comm_arithmetic_of(first->call, first->dtype);
   if (first->op != COMM_MEAN || !a->divide) return;
@@ -137,15 +137,15 @@ void local_compute(comm_task *const *tasks, int32_t n, const tn_frame *worker) {
       compute_reductions(tasks, n, worker);
       break;
     case COMM_ALL_GATHER:
-      gather(tasks, n);
-      divide(tasks, n);
+      gather_parts(tasks, n);
+      divide_results(tasks, n);
       break;
     case COMM_BROADCAST:
-      broadcast(tasks, n);
-      divide(tasks, n);
+      copy_root(tasks, n);
+      divide_results(tasks, n);
       break;
     case COMM_ALL_TO_ALL:
-      exchange(tasks, n);
+      exchange_parts(tasks, n);
       break;
     default:
       count_ranks(tasks, n);

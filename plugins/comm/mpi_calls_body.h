@@ -271,7 +271,7 @@ static int all_reduce(int32_t comm, const mpi_elements *e, int32_t *request) {
         handles.comms[comm]);
 }
 
-static int reduce(int32_t comm, const mpi_elements *e, int32_t *request) {
+static int start_reduce(int32_t comm, const mpi_elements *e, int32_t *request) {
   START(Ireduce, input_of(e), e->out, e->count, type_of(e->type), op_of(e),
         e->root, handles.comms[comm]);
 }
@@ -287,7 +287,8 @@ static int all_gather(int32_t comm, const mpi_elements *e, int32_t *request) {
         type_of(e->type), handles.comms[comm]);
 }
 
-static int broadcast(int32_t comm, const mpi_elements *e, int32_t *request) {
+static int start_broadcast(int32_t comm, const mpi_elements *e,
+                           int32_t *request) {
   START(Ibcast, e->out, e->count, type_of(e->type), e->root,
         handles.comms[comm]);
 }
@@ -297,7 +298,7 @@ static int all_to_all(int32_t comm, const mpi_elements *e, int32_t *request) {
         type_of(e->type), handles.comms[comm]);
 }
 
-static int barrier(int32_t comm, int32_t *request) {
+static int start_barrier(int32_t comm, int32_t *request) {
   START(Ibarrier, handles.comms[comm]);
 }
 
@@ -355,12 +356,12 @@ static const comm_mpi_calls table = {.struct_size = sizeof(comm_mpi_calls),
                                      .split = split_comm,
                                      .release = release_comm,
                                      .all_reduce = all_reduce,
-                                     .reduce = reduce,
+                                     .reduce = start_reduce,
                                      .reduce_scatter = reduce_scatter,
                                      .all_gather = all_gather,
-                                     .broadcast = broadcast,
+                                     .broadcast = start_broadcast,
                                      .all_to_all = all_to_all,
-                                     .barrier = barrier,
+                                     .barrier = start_barrier,
                                      .send = send_message,
                                      .receive = receive_message,
                                      .test = test_requests,

@@ -145,7 +145,7 @@ static int32_t check_wait(making *m) {
                                                     : code;
 }
 
-static int32_t explain(making *m, int result) {
+static int32_t explain_result(making *m, int result) {
   return nccl_explain(m->self, m->member->comm, m->member->device_id, result,
                       &m->why);
 }
@@ -164,7 +164,7 @@ static int32_t await_enqueued(making *m, int result) {
     const int failed = m->self->library.get_state(m->member->comm, &result);
     if (failed != NCCL_OK) result = failed;
   }
-  return result == NCCL_OK ? TN_OK : explain(m, result);
+  return result == NCCL_OK ? TN_OK : explain_result(m, result);
 }
 
 static int32_t enqueue_pieces(making *m) {
@@ -203,7 +203,7 @@ static int32_t await_done(making *m) {
     result = library->get_state(m->member->comm, &state);
     if (result == NCCL_OK) result = state;
     if (result != NCCL_OK && result != NCCL_IN_PROGRESS)
-      return explain(m, result);
+      return explain_result(m, result);
     const int32_t code = check_wait(m);
     if (code != TN_OK) return code;
     nccl_pause(m->self, m->begin);

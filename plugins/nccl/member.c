@@ -98,7 +98,7 @@ static int32_t open_member(void *ctx, const tn_comm_group *group,
 
 /* Other ranks may still read memory of this communicator, so it is finalised,
  * which flushes it. If that does not end soon, they are not there. */
-static void finalize(nccl_member *m) {
+static void finalize_comm(nccl_member *m) {
   const nccl_library *library = &m->instance->library;
   tn_comm_reason why;
   if (!m->comm || nccl_has_ended(m)) return;
@@ -113,7 +113,7 @@ static void close_member(void *ctx, void *opened) {
   nccl_member *m = opened;
   tn_device_error error = {.struct_size = sizeof error};
   if (self->scope->enter(self->scope, m->device_id, &error) == TN_OK) {
-    finalize(m);
+    finalize_comm(m);
     stop_member(m);
     self->scope->leave(self->scope, m->device_id);
   }

@@ -242,7 +242,9 @@ int ncclCommDestroy(void *comm) {
 int ncclCommAbort(void *comm) {
   fake_comm *c = comm;
   check_comm(c);
+  fake_nccl_lock();
   ++all.n_aborts;
+  fake_nccl_unlock();
   remove_comm(c);
   return SUCCESS;
 }
