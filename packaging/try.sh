@@ -19,7 +19,7 @@ expect() {
 work=$(mktemp -d)
 cd "$work"
 tenon list plugins >plugins.txt
-for name in cuda elemwise linalg nn openblas optim random tensor; do
+for name in cuda elemwise image linalg nn openblas optim random tensor; do
   grep -q "^$name " plugins.txt || {
     cat plugins.txt >&2
     echo "try.sh: tenon list has no plugin $name" >&2

@@ -6,9 +6,9 @@
  * take the slow path: assign operands (operands.c), infer, resolve outputs
  * (outputs.c), check overlap (overlap.c), choose a kernel, lower and prepare
  * (call_plan.c with lower.c and recipe.c), and launch (launch.c). The launch
- * pushes a job that computes (call_run.c) and releases the state. No step
- * before that job reads an element of an array. forward_call.c and
- * backward_call.c call these steps in order.
+ * pushes a job that computes (call_run.c) and releases the state. The plugin
+ * may complete it later (later.c). No step before that job reads an element of
+ * an array. forward_call.c and backward_call.c call these steps in order.
  */
 #ifndef TENON_CALL_H_
 #define TENON_CALL_H_
@@ -19,8 +19,9 @@
 enum {
   TN__INLINE_OPERANDS = 16, /* calls with more of them use heap memory */
   TN__MAX_RANDOM = 4,       /* most random streams of one kernel */
-  TN__MORE_ACCESS = 4       /* variables besides operands: random stream, order,
-                               scratch       space, kernels that are not reentrant */
+  /* Variables besides operands: random stream, order, scratch space, kernels
+   * that are not reentrant. */
+  TN__MORE_ACCESS = 4
 };
 
 enum { /* tn__operand.before: content of its memory when the kernel starts */
@@ -348,13 +349,10 @@ bool tn__backward_try_fast(const tn__target_op *target, const tn_backward *call,
 tn_code tn__call_launch(tn__call_state *s, const tn_outputs *outputs);
 /* True if the call may complete later: its job is then asynchronous. */
 bool tn__call_is_later(const tn__call_state *s);
-/* Returns TN__JOB_* of its job, the only one that will compute it. */
-static inline uint32_t tn__call_begin_job(tn__call_state *s) {
-  if (s->recipe->small) return TN__JOB_SMALL;
-  s->later.is_async = tn__call_is_later(s);
-  return (s->later.is_async ? TN__JOB_ASYNC : 0) |
-         (s->recipe->ordered ? TN__JOB_TOLD : 0);
-}
+/* Returns TN__JOB_* of its job. */
+uint32_t tn__call_job_flags(const tn__call_state *s);
+/* The same for the only job that will compute it. */
+uint32_t tn__call_begin_job(tn__call_state *s);
 /* Lists the variables that a planned call uses. */
 void tn__call_list_uses(tn__call_state *s);
 /* True if the kernel reads the elements of an input with these TN_IN_* flags:

@@ -15,6 +15,7 @@
  *        recipe.c        keeps the results of preparing a call
  *        launch.c        turns a planned call into a job of the engine
  *        call_run.c      computes: memory of operands, kernel, write-back
+ *        later.c         calls that their plugin completes later
  *        dynamic.c       outputs with a shape that the kernel sets
  *        planned.c       calls that are planned once, for programs
  *        recorded.c      the same where a device records them
@@ -105,11 +106,10 @@ uint32_t tn__planned_list_uses(tn__planned *call, const tn__access **out);
 /* Runs it. TN_LATER: it completes later. Then, and also otherwise, the job's
  * function ends with tn__planned_return. */
 tn_code tn__planned_run(tn__planned *call, tn__token *token);
-/* True if the call may complete later. In jobs that are not asynchronous the
- * thread waits for the completion. */
-bool tn__planned_is_later(const tn__planned *call);
-/* True if its kernel has TN_RESOURCE_ORDER. Its job has TN__JOB_TOLD. */
-bool tn__planned_is_ordered(const tn__planned *call);
+/* Flags of a job for it alone: TN__JOB_ASYNC if it may complete later (in jobs
+ * that are not asynchronous the thread waits), TN__JOB_TOLD if its kernel has
+ * TN_RESOURCE_ORDER. */
+uint32_t tn__planned_job_flags(const tn__planned *call);
 /* From now on all jobs of the call are asynchronous (TN__JOB_ASYNC). Failures
  * after the job's function pass through `name`, which adds to the text, with
  * the constant `node`. */

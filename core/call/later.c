@@ -29,8 +29,8 @@ tn_later *tn__later_defer(const tn_frame *call) {
   }
   (void)call->host->fail(
       call, TN_UNSUPPORTED, __FILE__, __LINE__,
-      "defer: only a call of compute can complete later, and only if the "
-      "kernel has TN_KERNEL_LATER (`flags: [later]` in a manifest)");
+      "defer: only compute of a kernel with TN_KERNEL_LATER (`flags: "
+      "[later]`) can complete later");
   return NULL;
 }
 
@@ -70,6 +70,18 @@ int32_t tn__later_is_cancelled(const tn_later *later) {
 }
 
 /* -------------------------------------------------------------- in the host */
+
+uint32_t tn__call_job_flags(const tn__call_state *s) {
+  if (s->recipe->small) return TN__JOB_SMALL;
+  return (tn__call_is_later(s) ? TN__JOB_ASYNC : 0) |
+         (s->recipe->ordered ? TN__JOB_TOLD : 0);
+}
+
+uint32_t tn__call_begin_job(tn__call_state *s) {
+  const uint32_t flags = tn__call_job_flags(s);
+  s->later.is_async = (flags & TN__JOB_ASYNC) != 0;
+  return flags;
+}
 
 bool tn__call_is_later(const tn__call_state *s) {
   return (s->recipe->kernel->desc->flags & TN_KERNEL_LATER) != 0 &&

@@ -150,18 +150,14 @@ tn_code tn__planned_run(tn__planned *call, tn__token *token) {
   if (call->idle) return TN_OK;
   const tn_code rc = tn__call_compute(s, token);
   if (rc == TN_OK)
-    call->ready = !s->device->table && !s->recipe->n_random &&
-                  !s->recipe->ordered && is_direct(s) &&
-                  !tn__planned_is_later(call);
+    call->ready = !s->device->table && !s->recipe->n_random && is_direct(s) &&
+                  tn__planned_job_flags(call) == 0;
   return rc;
 }
 
-bool tn__planned_is_ordered(const tn__planned *call) {
-  return !call->idle && call->state->recipe->ordered;
-}
-
-bool tn__planned_is_later(const tn__planned *call) {
-  return !call->idle && tn__call_is_later(call->state);
+uint32_t tn__planned_job_flags(const tn__planned *call) {
+  const uint32_t alone = TN__JOB_ASYNC | TN__JOB_TOLD;
+  return call->idle ? 0 : tn__call_job_flags(call->state) & alone;
 }
 
 tn_code tn__planned_return(tn__planned *call, tn__token *token, tn_code rc) {

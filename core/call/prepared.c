@@ -220,8 +220,13 @@ static uint32_t inline_choose(void *arg, tn__access *access) {
   return call->n_access;
 }
 
+/* A call that completes later is neither small nor shared. */
+static tn_code run_here(const tn_prepared *call) {
+  return tn__planned_run(call->planned, NULL);
+}
+
 static tn_code inline_run(void *arg) {
-  return run_planned(arg, NULL);
+  return run_here(arg);
 }
 
 static tn_code run_by_engine(tn_prepared *call) {
@@ -245,7 +250,7 @@ tn_code tn__prepared_run(tn_prepared *call) {
     tn__gate_leave(engine);
     return tn__operation_push(call->operation);
   }
-  tn_code rc = run_planned(call, NULL);
+  tn_code rc = run_here(call);
   if (rc != TN_OK) fail_outputs(call, rc);
   tn__gate_leave(engine);
   return rc;

@@ -34,13 +34,6 @@ static tn_code run_later(void *arg, tn__token *token) {
   return tn__planned_return(call, token, tn__range_run(&range, token));
 }
 
-static uint32_t get_flags(const tn__segment_run *segment) {
-  const tn__step *step = segment->range.program->steps[segment->range.first];
-  const uint32_t train = segment->range.train;
-  return (tn__step_is_later(step, train) ? TN__JOB_ASYNC : 0) |
-         (tn__step_is_ordered(step, train) ? TN__JOB_TOLD : 0);
-}
-
 static tn_code name_node(const void *node, tn_code code) {
   return tn__node_fail(node, code);
 }
@@ -134,14 +127,15 @@ static tn_code make_operations(making *m) {
   TN__TRY(make_begin_operations(m));
   for (uint32_t i = 0; i < m->n_segments; ++i) {
     const tn__step *step = p->steps[segments[i].range.first];
-    const bool later = tn__step_is_later(step, segments[i].range.train);
+    const uint32_t flags = tn__step_job_flags(step, segments[i].range.train);
+    const bool later = (flags & TN__JOB_ASYNC) != 0;
     const tn__job job = {.name = segments[i].name,
                          .run = later ? run_later : run_segment,
                          .arg = &segments[i],
                          .drop = drop_segment,
                          .access = m->accesses->access + segments[i].access,
                          .n_access = segments[i].n_access,
-                         .flags = get_flags(&segments[i]),
+                         .flags = flags,
                          .queue = tn__step_queue(step)};
     if (later)
       tn__planned_set_async(get_call(&segments[i]), name_node, step->node);

@@ -128,8 +128,8 @@ static bool joins_queued(const grouping *g, const tn__segment_run *segment,
   const uint32_t train = segment->range.train;
   if (g->sequence->single) return false;
   if (step->kind == TN__STEP_NOTHING) return true;
-  if (tn__step_is_alone(step, train) ||
-      tn__step_is_alone(g->p->steps[segment->range.first], train))
+  if ((tn__step_job_flags(step, train) |
+       tn__step_job_flags(g->p->steps[segment->range.first], train)) != 0)
     return false;
   if (!g->edges || !queue || segment->range.n >= MOST ||
       (g->edges[find_last_working_step(g, segment)->id] & ENDS))
@@ -146,7 +146,8 @@ static bool joins_on_host(const grouping *g, const tn__segment_run *segment,
   const uint32_t train = segment->range.train;
   return g->on_host && !g->sequence->single && step->device == first->device &&
          step->kind != TN__STEP_COPY && step->kind != TN__STEP_NOTHING &&
-         !tn__step_is_alone(first, train) && !tn__step_is_alone(step, train);
+         (tn__step_job_flags(first, train) | tn__step_job_flags(step, train)) ==
+             0;
 }
 
 /* Whether a step without work begins no segment: no run stops after it. */

@@ -301,7 +301,7 @@ tn_code tn__steps_choose(tn_program *p) {
     const uint32_t train = i >= p->n_forward || p->n_forward < p->n_steps;
     TN__TRY(tn__step_plan(step, train, &step->call[train]));
     tn__step_fill_info(step, train);
-    if (!tn__step_is_alone(step, train)) continue;
+    if (tn__step_job_flags(step, train) == 0) continue;
     p->queued = true;
     step->repeats = false; /* its work is not on this machine alone */
   }

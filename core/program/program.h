@@ -306,18 +306,13 @@ static inline bool tn__step_is_small(const tn__step *step) {
     return step->info.small;
   return step->kind != TN__STEP_LOOP;
 }
-/* Whether a step may complete later. */
-static inline bool tn__step_is_later(const tn__step *step, uint32_t train) {
-  return step->kind == TN__STEP_CALL && step->call[train] &&
-         tn__planned_is_later(step->call[train]);
-}
-static inline bool tn__step_is_ordered(const tn__step *step, uint32_t train) {
-  return step->kind == TN__STEP_CALL && step->call[train] &&
-         tn__planned_is_ordered(step->call[train]);
-}
-/* Whether a step is a job of its own. */
-static inline bool tn__step_is_alone(const tn__step *step, uint32_t train) {
-  return tn__step_is_later(step, train) || tn__step_is_ordered(step, train);
+/* TN__JOB_ASYNC and TN__JOB_TOLD of a step's job. A step with one of them is
+ * alone in its job. */
+static inline uint32_t tn__step_job_flags(const tn__step *step,
+                                          uint32_t train) {
+  return step->kind == TN__STEP_CALL && step->call[train]
+             ? tn__planned_job_flags(step->call[train])
+             : 0;
 }
 /* Allocates the memory of a planned call. */
 tn_code tn__step_materialise(tn__step *step, uint32_t train);

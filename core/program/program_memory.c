@@ -450,7 +450,8 @@ static tn_code check_budget(const tn_program *p) {
 /* ----------------------------------------------------------------- branches */
 
 static bool is_later_step(const tn__step *step) {
-  return tn__step_is_later(step, 0) || tn__step_is_later(step, 1);
+  return ((tn__step_job_flags(step, 0) | tn__step_job_flags(step, 1)) &
+          TN__JOB_ASYNC) != 0;
 }
 
 /* Other steps run while such a step is in flight, also with one worker. */

@@ -146,9 +146,7 @@ tn_code tn__extension_use(tn__registry *registry, const char *id,
   pthread_mutex_unlock(&registry->load_lock);
   return extension ? TN_OK
                    : tn__fail(TN_NOT_FOUND,
-                              "no plugin provides the extension \"%s\"; load "
-                              "the plugin that does",
-                              id);
+                              "load the plugin that provides \"%s\"", id);
 }
 
 int32_t tn__host_fail_no_body(const tn_frame *call) {

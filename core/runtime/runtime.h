@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * runtime.h: the runtime, which owns everything, and shared checks of the
  * public functions. Each public function checks its arguments and makes one
- * call into the folder that does the work. This folder uses all others; none
- * uses it.
+ * call into the folder that does the work. This folder uses all others; only
+ * core/batches uses it.
  *
  * files: runtime.c       create, release
  *        runtime_json.c  the state of a runtime as JSON
@@ -18,6 +18,7 @@
  *        api_tape.c      tenon.h: tapes
  *        api_exchange.c  exchange.h: files and DLPack
  *        api_graph.c     graph.h: graphs and programs
+ *        api_records.c   data.h: files of records
  *        api_engine.c    engine.h: jobs of the host (host_job.h)
  */
 #ifndef TENON_RUNTIME_H_

@@ -84,6 +84,8 @@ static void add_group(comm_instance *self, comm_group *g) {
 static void copy_info(const comm_group *g, tn_comm_group *out) {
   const uint32_t size = out->struct_size;
   *out = g->info;
+  out->timeout_ms = (uint32_t)(g->timeout / 1000000);
+  out->check = g->check;
   if (size >= sizeof *out) out->struct_size = size;
 }
 
@@ -181,15 +183,6 @@ static int32_t split_group(void *ctx, uint32_t id, int32_t colour, int32_t key,
   }
   end_joining(self);
   return code;
-}
-
-static void close_devices(comm_group *g) {
-  while (g->opened) {
-    comm_opened *o = g->opened;
-    g->opened = o->next;
-    o->device->close(o->device->ctx, o->handle);
-    free(o);
-  }
 }
 
 static int32_t leave_group(void *ctx, uint32_t id, tn_comm_reason *why) {
@@ -324,8 +317,15 @@ static int32_t add_device(void *ctx, const tn_comm_device *device) {
   return TN_OK;
 }
 
-/* Opens a device of a group, with a key that rank 0 creates. `joining` is set,
- * so that one thread does it at a time. */
+/* Copies data of rank 0 to all ranks. `joining` is set, so that one thread does
+ * it at a time. */
+static int32_t share_data(comm_group *g, void *data, uint64_t bytes,
+                          tn_comm_reason *why) {
+  return g->backend->share(g, g->n_shared++, data, bytes, why);
+}
+
+/* Opens a device of a group, with a key that rank 0 creates. `joining` is set.
+ */
 static int32_t open_device(comm_group *g, const tn_comm_device *device,
                            int32_t device_id, void **out, tn_comm_reason *why) {
   struct {
@@ -336,21 +336,22 @@ static int32_t open_device(comm_group *g, const tn_comm_device *device,
   if (!o) return comm_fail(why, TN_OUT_OF_MEMORY, "no memory");
   if (g->info.rank == 0)
     shared.bytes = device->create_key(device->ctx, shared.key, why);
-  int32_t code = g->backend->share(g, g->n_opened, &shared, sizeof shared, why);
+  int32_t code = share_data(g, &shared, sizeof shared, why);
   if (code == TN_OK && shared.bytes < 0)
     code = g->info.rank == 0
                ? shared.bytes
                : comm_fail(why, shared.bytes,
                            "rank 0 of group `%s` could not start %s", g->name,
                            device->name);
+  tn_comm_group info = {.struct_size = sizeof info};
+  copy_info(g, &info);
   if (code == TN_OK)
-    code = device->open(device->ctx, &g->info, shared.key, device_id,
-                        &o->handle, why);
+    code = device->open(device->ctx, &info, shared.key, device_id, &o->handle,
+                        why);
   if (code != TN_OK) {
     free(o);
     return code;
   }
-  ++g->n_opened;
   o->device = device;
   o->device_id = device_id;
   (void)pthread_mutex_lock(&g->lock);
@@ -391,6 +392,69 @@ static int32_t get_opened(void *ctx, uint32_t id, int32_t device_type,
   return code;
 }
 
+/* Compares the text of a call with that of rank 0. */
+static int32_t compare_text(comm_group *g, const char *call,
+                            tn_comm_reason *why) {
+  char first[COMM_CALL_TEXT] = {0}, mine[COMM_CALL_TEXT];
+  (void)snprintf(first, sizeof first, "%s", call);
+  memcpy(mine, first, sizeof mine);
+  const int32_t code = share_data(g, first, sizeof first, why);
+  if (code != TN_OK || strcmp(first, mine) == 0) return code;
+  return comm_fail(why, TN_INVALID,
+                   "ranks make different calls: rank 0 %s, rank %d %s", first,
+                   (int)g->info.rank, mine);
+}
+
+static int32_t begin_call(void *ctx, uint32_t id, const char *call,
+                          tn_comm_reason *why) {
+  comm_instance *self = ctx;
+  comm_group *g = NULL;
+  char text[COMM_TEXT + 256];
+  int32_t code = get_group(self, id, &g, why);
+  if (code != TN_OK) return code;
+  code = comm_state(g, text);
+  if (code != TN_OK) return comm_fail(why, code, "%s", text);
+  if (!call || !g->check || g->info.size == 1) return TN_OK;
+  begin_joining(self);
+  (void)pthread_mutex_unlock(&self->lock);
+  code = compare_text(g, call, why);
+  end_joining(self);
+  if (code != TN_OK) comm_break(g, NULL, code, why->text);
+  return code;
+}
+
+static int32_t fail_call(void *ctx, uint32_t id, int32_t code,
+                         const char *text) {
+  comm_group *g = NULL;
+  const int32_t found = get_group(ctx, id, &g, NULL);
+  if (found == TN_OK) comm_break(g, NULL, code, text);
+  return found;
+}
+
+/* Closes what a group has opened of a device; NULL: of all devices. */
+static void close_device(comm_group *g, const tn_comm_device *device) {
+  comm_opened **at = &g->opened;
+  while (*at) {
+    comm_opened *o = *at;
+    if (device && o->device != device) {
+      at = &o->next;
+      continue;
+    }
+    *at = o->next;
+    o->device->close(o->device->ctx, o->handle);
+    free(o);
+  }
+}
+
+static void remove_device(void *ctx, const tn_comm_device *device) {
+  comm_instance *self = ctx;
+  uint32_t n = 0;
+  for (comm_group *g = self->groups; g; g = g->next) close_device(g, device);
+  for (uint32_t i = 0; i < self->n_devices; ++i)
+    if (self->devices[i] != device) self->devices[n++] = self->devices[i];
+  self->n_devices = n;
+}
+
 void comm_fill_table(comm_instance *self) {
   self->table = (tn_comm){.struct_size = sizeof(tn_comm),
                           .ctx = self,
@@ -400,7 +464,10 @@ void comm_fill_table(comm_instance *self) {
                           .find = find_group,
                           .describe = describe_backends,
                           .add_device = add_device,
-                          .opened = get_opened};
+                          .opened = get_opened,
+                          .begin = begin_call,
+                          .fail = fail_call,
+                          .remove_device = remove_device};
 }
 
 /* ------------------------------------------------------------------ plugin */
@@ -424,7 +491,7 @@ void comm_fini(void *instance) {
   while (self->groups) {
     comm_group *g = self->groups;
     self->groups = g->next;
-    close_devices(g);
+    close_device(g, NULL);
     if (!g->left) g->backend->leave(g);
     free_group(g);
   }

@@ -19,6 +19,7 @@ typedef struct comm_task comm_task;
 
 enum {
   COMM_TEXT = 512,         /* bytes of a reason */
+  COMM_CALL_TEXT = 256,    /* of the description of a call on a device */
   COMM_TIMEOUT_MS = 300000 /* of a call, if the host passes 0 */
 };
 
@@ -144,10 +145,10 @@ struct comm_group {
   tn_comm_group info;
   char name[TN_COMM_NAME];
   uint32_t check;
-  int64_t timeout; /* nanoseconds */
-  int implicit;    /* made for operators of a runtime that joined none */
-  int left;        /* under the lock of the instance */
-  int32_t n_opened;
+  int64_t timeout;  /* nanoseconds */
+  int implicit;     /* made for operators of a runtime that joined none */
+  int left;         /* under the lock of the instance */
+  int32_t n_shared; /* by `share` */
 
   pthread_mutex_t lock; /* of the following; no other is locked inside */
   pthread_cond_t idle;  /* n_starting is 0 */

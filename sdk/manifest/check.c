@@ -215,11 +215,11 @@ static tn_code check_kernel(const tn_kernel *kernel, bool has_functions) {
                     "it is for the cpu and has the flag `async`, which is for "
                     "devices with queues");
   if (kernel->flags & TN_KERNEL_LATER &&
-      (kernel->device_type != TN_DEVICE_CPU ||
-       kernel->flags & (TN_KERNEL_ELEMENTWISE | TN_KERNEL_REDUCTION)))
+      kernel->flags & (TN_KERNEL_ELEMENTWISE | TN_KERNEL_REDUCTION |
+                       TN_KERNEL_ASYNC | TN_KERNEL_CAPTURABLE))
     return tn__fail(TN_PLUGIN,
-                    "it has the flag `later`, which is for kernels of the cpu "
-                    "that are neither `elementwise` nor `reduction`");
+                    "it has the flag `later`, which is for kernels that are "
+                    "not `elementwise`, `reduction`, `async` or `capturable`");
   if (has_functions && !kernel->compute)
     return tn__fail(TN_PLUGIN, "compute is NULL");
   return TN_OK;

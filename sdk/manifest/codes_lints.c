@@ -171,16 +171,18 @@ const tnm_code tnm_codes_lints[] = {
              "  forward: {out: 2*data}",
              "  dtypes: {T: [f32, f64]}\n"
              "  forward: {out: 2*data}"),
-    TNM_CODE("E0099", "a kernel that cannot complete `later`",
-             "A kernel with the flag `later` may return before its call is "
-             "complete, and reports the\ncompletion with host->complete "
-             "(tenon/plugin/call.h). Programs call elementwise kernels\nand "
-             "reductions part by part, so each part is complete when its "
-             "function returns. Kernels\nof devices with queues are `async`.",
-             "  kernels: [{device: cpu, forward: acme_receive, "
-             "flags: [later, elementwise]}]",
-             "  kernels: [{device: cpu, forward: acme_receive, "
-             "flags: [later, reentrant]}]"),
+    TNM_CODE(
+        "E0099", "a kernel that cannot complete `later`",
+        "A kernel with the flag `later` may return before its call is "
+        "complete, and reports the\ncompletion with host->complete "
+        "(tenon/plugin/call.h). Programs call elementwise kernels\nand "
+        "reductions part by part, so each part is complete when its "
+        "function returns. A\ncall that is `async` or `capturable` is complete "
+        "when its queue has executed it.",
+        "  kernels: [{device: cpu, forward: acme_receive, "
+        "flags: [later, elementwise]}]",
+        "  kernels: [{device: cpu, forward: acme_receive, "
+        "flags: [later, reentrant]}]"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
              "The summary describes it in a line; `doc` describes edge cases, "
              "and the reasons to\nuse it. It is the text of the manual.",

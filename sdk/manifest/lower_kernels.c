@@ -374,21 +374,17 @@ static void check_async_flag(const kernel_entry *e) {
 /* Checks the flag `later`, which a kernel has if its call may end when the
  * plugin reports its completion. */
 static void check_later_flag(const kernel_entry *e) {
-  const uint32_t others = TN_KERNEL_ELEMENTWISE | TN_KERNEL_REDUCTION;
+  const uint32_t others = TN_KERNEL_ELEMENTWISE | TN_KERNEL_REDUCTION |
+                          TN_KERNEL_ASYNC | TN_KERNEL_CAPTURABLE;
   const tnm_tree *list = tnm_tree_get(e->node, "flags");
-  if (!(e->table.flags & TN_KERNEL_LATER) ||
-      (e->table.device_type == TN_DEVICE_CPU && !(e->table.flags & others)))
-    return;
+  if (!(e->table.flags & TN_KERNEL_LATER) || !(e->table.flags & others)) return;
   tnm_diag_spec spec = {"E0099", list->pos, NULL};
   size_t id = tnm_diag_add(get_diags(e), &spec,
-                           "`later` is for kernels of the cpu that are neither "
-                           "`elementwise` nor `reduction`");
+                           "`later` is for kernels that are not `elementwise`, "
+                           "`reduction`, `async` or `capturable`");
   tnm_diag_add_help(get_diags(e), id,
-                    e->table.device_type == TN_DEVICE_CPU
-                        ? "take `elementwise` and `reduction` out of `flags`, "
-                          "or return when everything is computed"
-                        : "write `async`: the call ends when its queue has "
-                          "executed it");
+                    "take the other flags out, or `later` if the call ends "
+                    "with its function or with its queue");
 }
 
 /* Reads the author's function that offers register kernels; only elementwise

@@ -45,7 +45,8 @@ static const char *runs_in_programs(member *me) {
                      &(tn_bind){.struct_size = sizeof(tn_bind),
                                 .request = TN_REQ_WRITE,
                                 .arguments = &argument,
-                                .n_arguments = 1},
+                                .n_arguments = 1,
+                                .place = get_place(me)},
                      &program));
   for (int run = 0; run < 3; ++run) {
     OK(tn_program_forward(program, TN_CALL_TRAIN));
@@ -90,7 +91,8 @@ static const char *keeps_the_order_of_steps(member *me) {
   OK(tn_program_bind(graph,
                      &(tn_bind){.struct_size = sizeof(tn_bind),
                                 .arguments = &argument,
-                                .n_arguments = 1},
+                                .n_arguments = 1,
+                                .place = get_place(me)},
                      &program));
   for (int run = 0; run < 20; ++run) OK(tn_program_forward(program, 0));
   OK(tn_program_output(program, 1, &out));

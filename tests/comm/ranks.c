@@ -14,6 +14,29 @@ enum { MANY = 1 << 17 };
 
 /* ------------------------------------------------------------------ helpers */
 
+/* COMM_CUDA is a list of plugins: then arrays are on the GPU of the rank. */
+int on_cuda(void) {
+  return getenv("COMM_CUDA") != NULL;
+}
+
+tn_place get_place(member *me) {
+  char text[32];
+  tn_place place = {0};
+  (void)snprintf(text, sizeof text, "cuda(%d)", (int)me->rank);
+  if (tn_place_parse(me->rt, on_cuda() ? text : "cpu", &place) != TN_OK)
+    fprintf(stderr, "# %s\n", tn_error_text());
+  return place;
+}
+
+/* Moves an array, which is consumed. */
+static tn_array *move_array(tn_array *array, tn_place place) {
+  tn_array *out = NULL;
+  if (!array) return NULL;
+  const tn_code code = tn_array_to(array, place, &out);
+  tn_array_release(array);
+  return code == TN_OK ? out : NULL;
+}
+
 tn_array *make_array(member *me, tn_dtype dtype, int32_t ndim,
                      const int64_t *shape, const double *values) {
   tn_array *wide = NULL, *out = NULL;
@@ -23,7 +46,7 @@ tn_array *make_array(member *me, tn_dtype dtype, int32_t ndim,
   if (rc == TN_OK) rc = tn_array_cast(wide, dtype, &out);
   if (rc != TN_OK) out = NULL;
   tn_array_release(wide);
-  return out;
+  return move_array(out, get_place(me));
 }
 
 tn_array *make_vector(member *me, tn_dtype dtype, int64_t n,
@@ -33,12 +56,14 @@ tn_array *make_vector(member *me, tn_dtype dtype, int64_t n,
 
 const char *expect(member *me, tn_array *array, const double *values, int64_t n,
                    double tolerance) {
-  tn_array *wide = NULL;
+  tn_array *wide = NULL, *near = tn_array_retain(array);
   OK(tn_array_wait(array));
   if (tn_array_size(array) != n)
     FAIL("there are %lld elements, not %lld", (long long)tn_array_size(array),
          (long long)n);
-  OK(tn_array_cast(array, TN_F64, &wide));
+  near = move_array(near, (tn_place){TN_DEVICE_CPU, 0});
+  OK(tn_array_cast(near, TN_F64, &wide));
+  tn_array_release(near);
   double *found = malloc((size_t)n * 8 + 8);
   OK(tn_array_get(wide, found, (size_t)n * 8));
   tn_array_release(wide);
@@ -96,6 +121,18 @@ const char *meet(member *me) {
 
 /* -------------------------------------------------------------------- ranks */
 
+/* Loads the plugins of a list that is separated by colons. */
+static const char *load_files(member *me, const char *list) {
+  char path[512];
+  while (list && *list) {
+    const size_t n = strcspn(list, ":");
+    (void)snprintf(path, sizeof path, "%.*s", (int)n, list);
+    OK(tn_plugin_load(me->rt, path));
+    list += n + (list[n] == ':');
+  }
+  return NULL;
+}
+
 /* Loads plugins and joins the group "world". */
 static const char *open_member(member *me, const test_case *c) {
   tn_comm_reason why;
@@ -107,6 +144,7 @@ static const char *open_member(member *me, const test_case *c) {
   OK(tn_runtime_create(&options, &me->rt));
   OK(tn_plugin_load(me->rt, ELEMWISE_FILE));
   OK(tn_plugin_load(me->rt, COMM_FILE));
+  TRY(load_files(me, getenv("COMM_CUDA")));
   OK(tn_plugin_extension(me->rt, TN_COMM_EXTENSION, &table));
   me->comm = table;
   me->world.struct_size = sizeof me->world;
@@ -140,6 +178,18 @@ static void *run_member(void *arg) {
     (void)me->comm->leave(me->comm->ctx, me->world.id, NULL);
   tn_runtime_release(me->rt);
   return NULL;
+}
+
+/* COMM_SKIP has the names of cases that are not run, and the reason for each:
+ * "name reason;name reason". Returns the reason, or NULL. */
+static const char *find_reason(const test_case *c) {
+  const char *at = getenv("COMM_SKIP");
+  const size_t n = strlen(c->name);
+  while (at && (strncmp(at, c->name, n) != 0 || at[n] != ' ')) {
+    at = strchr(at, ';');
+    if (at) ++at;
+  }
+  return at ? at + n + 1 : NULL;
 }
 
 /* Runs a case on all ranks of this process. Returns the number of failures. */
@@ -218,11 +268,12 @@ int main(int argc, char **argv) {
     for (const test_case *c = lists[l]; c->name; ++c) {
       if ((c->local_only || c->breaks != breaks) && !is_local) continue;
       if (only && !strstr(c->name, only)) continue;
-      if (is_naive && lists[l] == failure_cases)
-        printf(
-            "ok %d - %s # SKIP the naive engine reports failures in the "
-            "call\n",
-            ++number, c->name);
+      const char *reason = is_naive && lists[l] == failure_cases
+                               ? "the naive engine reports failures in the call"
+                               : find_reason(c);
+      if (reason)
+        printf("ok %d - %s # SKIP %.*s\n", ++number, c->name,
+               (int)strcspn(reason, ";"), reason);
       else
         n_failed += run_case(c, ++number, is_local, n);
     }

@@ -72,6 +72,10 @@ extern const test_case reduce_cases[], exchange_cases[], failure_cases[],
            tn_error_text());                                           \
   } while (0)
 
+/* The device of the arrays of this rank. */
+tn_place get_place(member *me);
+int on_cuda(void);
+
 /* A new array of these numbers, converted by the library. NULL on failure. */
 tn_array *make_array(member *me, tn_dtype dtype, int32_t ndim,
                      const int64_t *shape, const double *values);

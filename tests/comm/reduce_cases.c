@@ -65,8 +65,12 @@ static const char *reduces_one_type(member *me, size_t type, int op) {
 }
 
 static const char *reduces_every_type(member *me) {
-  for (size_t type = 0; type < sizeof types / sizeof *types; ++type)
+  for (size_t type = 0; type < sizeof types / sizeof *types; ++type) {
+    const tn_dtype dtype = types[type].dtype;
+    /* NCCL has no reductions of 16-bit integers */
+    if (on_cuda() && (dtype == TN_I16 || dtype == TN_U16)) continue;
     for (int op = 0; op < 5; ++op) TRY(reduces_one_type(me, type, op));
+  }
   return NULL;
 }
 
@@ -199,6 +203,7 @@ static const char *reduces_on_the_root(member *me) {
   tn_array *in = make_vector(me, TN_F64, N, mine);
   OK(call_one(me, "comm.reduce", params, in, &out));
   TRY(expect(me, out, want, N, 0));
+  tn_array_release(out);
   out = in; /* in place */
   OK(call_one(me, "comm.reduce", params, in, &out));
   TRY(expect(me, in, want, N, 0));

@@ -32,6 +32,9 @@ SAME(SOLVER_PATCH, PATCH_LEVEL);
 SAME(sizeof(int), sizeof(cublasOperation_t));
 SAME(sizeof(int), sizeof(cusolverStatus_t));
 
+/* clang's enumerations without negative numbers are unsigned. */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+
 #define CALL(field, symbol, arguments, names)     \
   extern int cuda_check_solver_##field arguments; \
   int cuda_check_solver_##field arguments {       \

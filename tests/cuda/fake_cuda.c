@@ -482,9 +482,11 @@ int cuMemPoolCreate(cuda_pool *out, const cuda_pool_props *props) {
   *out = calloc(1, sizeof **out);
   if (!*out) abort();
   (*out)->device = device;
+  pthread_mutex_lock(&all.lock);
   (*out)->next = all.pools;
   all.pools = *out;
   ++all.n_pools;
+  pthread_mutex_unlock(&all.lock);
   return CUDA_OK;
 }
 
@@ -502,10 +504,12 @@ int cuMemPoolTrimTo(cuda_pool pool, size_t keep_bytes) {
 int cuMemPoolDestroy(cuda_pool pool) {
   cuda_pool *at = &all.pools;
   (void)cuMemPoolTrimTo(pool, 0);
+  pthread_mutex_lock(&all.lock);
   while (*at != pool) at = &(*at)->next;
   *at = pool->next;
-  free(pool);
   --all.n_pools;
+  pthread_mutex_unlock(&all.lock);
+  free(pool);
   return CUDA_OK;
 }
 

@@ -88,8 +88,12 @@ class Lab:
                     out / "lab_test.gen.c", library,
                     f"-Wl,-rpath,{pathlib.Path(library).resolve().parent}",
                     "-lm"])
+        return self.again(folder, *(plugins or [folder / "lab.so"]))
+
+    def again(self, folder, *words):
+        """Runs the program of `tests` once more, with these words."""
         done = subprocess.run(
-            [str(each) for each in [program, *(plugins or [folder / "lab.so"])]],
-            text=True, check=False, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=300)
+            [str(each) for each in [folder / "lab_test", *words]], text=True,
+            check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=300)
         return done.returncode, done.stdout

@@ -165,6 +165,59 @@ def a_function_that_guesses_shapes_is_found():
           "example does not have, or loses one")
 
 
+# ------------------------------------------------------------------------- later
+
+LATER = """\
+dtypes: {T: [f32, f64]}
+inputs: [{name: x, dtype: T, layout: contiguous, doc: Any}]
+outputs: [{name: y, dtype: T, shape: x, layout: contiguous, inplace: x, doc: The same}]
+gradient: {kernel: backward, needs: {x: [grad.y]}}
+kernels:
+  - device: cpu
+    forward: lab_cube
+    backward: lab_cube
+    writes: [write, inplace]
+    flags: [reentrant, later]
+examples: [{name: e, x: [1, 2], y: [1, 2], grad: {y: [1, 3], x: [1, 3]}}]
+"""
+LATER_C = """\
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "op.gen.h"
+typedef struct work {
+  const tn_frame *call;
+  tn_later *later;
+} work;
+static void *finish(void *arg) {
+  work w = *(work *)arg;
+  free(arg);
+  if (w.call->req[0] == TN_REQ_WRITE)
+    memcpy(w.call->out[0].data, w.call->in[0].data,
+           (size_t)tn_tensor_bytes(&w.call->in[0]) BEYOND);
+  w.call->host->complete(w.later, TN_OK, NULL);
+  return NULL;
+}
+int32_t lab_cube(const tn_frame *call) {
+  work *w = malloc(sizeof *w);
+  pthread_t thread;
+  if (w == NULL) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory");
+  *w = (work){call, call->host->defer(call)};
+  if (w->later == NULL || pthread_create(&thread, NULL, finish, w) != 0)
+    return TN_FAIL(call, TN_DEVICE, "no thread");
+  pthread_detach(thread);
+  return TN_LATER;
+}
+"""
+
+
+def kernels_that_complete_later_are_tested_like_others():
+    passes(run(LATER, LATER_C.replace("BEYOND", "")), "e: f32, cpu, dense, new\n",
+           "e: f64, cpu, steps, write\n", "e: f32, cpu, dense, add\n",
+           "numeric gradient, f64")
+    fails(run(LATER, LATER_C.replace("BEYOND", "+ 64")), "lab.cube@1")
+
+
 # -------------------------------------------------------------------- parameters
 
 def integers_beyond_the_type_are_its_bounds():
@@ -604,6 +657,32 @@ def storage_types_are_compared_as_numbers():
           "the kernel")
 
 
+def parts_have_every_operator_once():
+    one = """\
+inputs: [{name: x, dtype: f32, doc: Any}]
+outputs: [{name: y, dtype: f32, shape: x, doc: The same}]
+forward: {y: x}
+gradient: none
+examples: [{name: e, x: [1, 2], y: [1, 2]}]
+"""
+    names = ["cube", "ball", "cone"]
+    folder = built("---\n".join([one] + [HEAD.replace("cube", name) + one
+                                         for name in names[1:]]))
+
+    def operators(status, said):
+        tap.equal(status, 0, said)
+        return set(re.findall(r"lab\.(\w+)@1", said))
+
+    def part(text):
+        return LAB.again(folder, folder / "lab.so", "--part", text)
+
+    tap.equal(operators(*LAB.tests(folder, LIBRARY)), set(names))
+    tap.equal(operators(*part("0/2")), {"cube", "cone"})
+    tap.equal(operators(*part("1/2")), {"ball"})
+    for wrong in "2/2", "1", "x/2", "1/x":
+        tap.equal(part(wrong)[0], 2, wrong)
+
+
 def texts_longer_than_c_promises_compile_without_a_warning():
     """C11 promises 4095 bytes of a literal."""
     compilers = [shlex.split(sys.argv[2])] + [
@@ -638,6 +717,7 @@ if __name__ == "__main__":
                  integers_compute_in_the_type_that_is_named,
                  gradcheck_is_that_of_the_derived_operator_too,
                  a_function_that_guesses_shapes_is_found,
+                 kernels_that_complete_later_are_tested_like_others,
                  integers_beyond_the_type_are_its_bounds,
                  right_graphs_of_gradients_pass,
                  what_types_cannot_be_is_left_out_and_not_skipped,
@@ -658,4 +738,5 @@ if __name__ == "__main__":
                  an_optional_input_before_one_that_is_given_may_be_absent,
                  an_example_may_be_a_call_of_training,
                  storage_types_are_compared_as_numbers,
+                 parts_have_every_operator_once,
                  texts_longer_than_c_promises_compile_without_a_warning])

@@ -16,7 +16,9 @@ import tempfile
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 os.environ["CC"] = sys.argv[2]
-LIBRARIES = {"tenon": sys.argv[3], "tenon-graph": sys.argv[4]}
+LIBRARIES = {"tenon": sys.argv[3], "tenon-graph": sys.argv[4],
+             "tenon-data": sys.argv[5],
+             "tenon-parallel": sys.argv[6]}
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(SOURCE / "tools" / "api"))
 sys.dont_write_bytecode = True

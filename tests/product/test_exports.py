@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The symbols that the libraries and the plugins export.
 
-    test_exports.py SOURCE_ROOT LIBTENON LIBGRAPH LIBFILES LIBMANIFEST PLUGIN...
+    test_exports.py SOURCE_ROOT LIBTENON LIBGRAPH LIBDATA LIBPARALLEL LIBFILES
+        LIBMANIFEST PLUGIN...
 """
 
 import pathlib
@@ -12,7 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import tap  # noqa: E402
 
-SOURCE, LIBTENON, GRAPH, FILES, MANIFEST, *PLUGINS = (pathlib.Path(each) for each in sys.argv[1:])
+SOURCE, LIBTENON, GRAPH, DATA, PARALLEL, FILES, MANIFEST, *PLUGINS = (
+    pathlib.Path(each) for each in sys.argv[1:])
 DECLARED = re.compile(r"\bTN_API\b[^;(]*?\b(tn_\w+)\(", re.S)
 
 
@@ -35,14 +37,15 @@ def undefined(path):
                            "--format=just-symbols", path]).split())
 
 
-OF_GRAPHS = {"graph", "program"}
+OTHERS = {"graph": GRAPH, "program": GRAPH, "data": DATA}
+OTHERS |= {"comm": PARALLEL, "kvstore": PARALLEL}
 
 
-def declared(of_graphs):
-    """Functions of the host API, of one of the two libraries."""
+def declared(library):
+    """Functions of the host API, of one of the libraries."""
     text = "".join(path.read_text() for path in
                    (SOURCE / "sdk/include/tenon").glob("*.h")
-                   if (path.stem in OF_GRAPHS) == of_graphs)
+                   if OTHERS.get(path.stem, LIBTENON) == library)
     return set(DECLARED.findall(text))
 
 
@@ -50,18 +53,35 @@ def the_library_exports_exactly_the_declared_functions():
     # TENON_0 is the name of the version that public symbols carry.
     public = {name for name in exported(LIBTENON) if not
               name.startswith(("tn__", "TENON_"))}
-    tap.equal(sorted(public), sorted(declared(False)), "names")
+    tap.equal(sorted(public), sorted(declared(LIBTENON)), "names")
 
 
 def the_library_of_graphs_exports_exactly_the_declared_functions():
     tap.equal(sorted(exported(GRAPH) - {"TENON_GRAPH_0"}),
-              sorted(declared(True)), "names")
+              sorted(declared(GRAPH)), "names")
     tap.equal(dynamic(GRAPH, "SONAME"), ["libtenon-graph.so.0"], "soname")
+
+
+def the_library_of_data_exports_exactly_the_declared_functions():
+    tap.equal(sorted(exported(DATA) - {"TENON_DATA_0"}),
+              sorted(declared(DATA)), "names")
+    tap.equal(dynamic(DATA, "SONAME"), ["libtenon-data.so.0"], "soname")
+
+
+def the_library_of_groups_exports_exactly_the_declared_functions():
+    tap.equal(sorted(exported(PARALLEL) - {"TENON_PARALLEL_0"}),
+              sorted(declared(PARALLEL)), "names")
+    tap.equal(dynamic(PARALLEL, "SONAME"), ["libtenon-parallel.so.0"], "soname")
+
+
+def the_library_of_groups_calls_public_functions_alone():
+    private = {name for name in undefined(PARALLEL) if name.startswith("tn__")}
+    tap.equal(private, set(), "internal names")
 
 
 def internal_names_are_exported_for_libraries_of_the_same_build():
     internal = {name for name in exported(LIBTENON) if name.startswith("tn__")}
-    needed = {name for path in (GRAPH, FILES) for name in undefined(path)
+    needed = {name for path in (GRAPH, DATA, FILES) for name in undefined(path)
               if name.startswith("tn__")}
     tap.equal(sorted(internal), sorted({name.split("@")[0] for name in needed}),
               "names")
@@ -114,6 +134,9 @@ def plugin_wants_nothing_of_the_host(path):
 if __name__ == "__main__":
     tap.run([the_library_exports_exactly_the_declared_functions,
              the_library_of_graphs_exports_exactly_the_declared_functions,
+         the_library_of_data_exports_exactly_the_declared_functions,
+             the_library_of_groups_exports_exactly_the_declared_functions,
+             the_library_of_groups_calls_public_functions_alone,
              internal_names_are_exported_for_libraries_of_the_same_build,
              the_library_of_files_exports_nothing,
              the_soname_carries_the_major_version,

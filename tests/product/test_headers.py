@@ -242,6 +242,9 @@ BLOCKS = {
              "tn_code acme(tn_runtime *rt, const char *manifest) {\n",
              [("static int32_t twice(const tn_frame *call) { ... }\n", ""),
               ("&all, &op);\n", "&all, &op);\n  return rc;\n}\n")]),
+    ("tenon/plugin/call.h", "int32_t acme_receive(const tn_frame *call) {"):
+        File("#include <tenon/plugin/op.h>\n"
+             "int32_t acme_start(const tn_frame *call, tn_later *later);\n"),
     ("tenon/plugin/device.h",
      "registrar->provide(registrar, TN_DEVICE_EXTENSION, &my_device);"):
         Lines("#include <tenon/plugin/device.h>\nstatic const tn_device my_device;",
@@ -270,6 +273,16 @@ BLOCKS = {
              "typedef struct acme_request {\n  tn_token *token;\n"
              "} acme_request;\n"
              "tn_code acme_send(acme_request *request);\n"),
+    ("tenon/data.h", "tn_record_reader *file = NULL;"):
+        Lines("#include <tenon/data.h>\n"
+              "tn_code use(const void *data, uint64_t bytes);", "tn_runtime *rt"),
+    ("tenon/data.h", "tn_data *data = NULL;"):
+        Lines("#include <tenon/data.h>\n"
+              "tn_code train(tn_array *data, tn_array *labels);", "tn_runtime *rt"),
+    ("tenon/comm.h", "// mpirun -n 4 ./program"):
+        Lines("#include <tenon/call.h>\n#include <tenon/comm.h>",
+              "tn_runtime *rt, tn_array *gradient"),
+    ("tenon/kvstore.h", "#include <stdio.h>"): File(),
     ("tenon/exchange.h", "tn_bundle *file = NULL;"):
         Lines("#include <tenon/exchange.h>", "tn_runtime *rt"),
     ("tenon/draft/reduction.h", "for each extent, in any order and at the same time, a call "

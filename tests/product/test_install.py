@@ -41,6 +41,8 @@ def holds_the_promised_files():
     for name in ("bin/tenon", "bin/opgen", "lib/libtenon.so",
                  "lib/libtenon.so.0", "lib/tenon/elemwise.so",
                  "lib/libtenon-graph.so", "lib/libtenon-graph.so.0",
+                 "lib/libtenon-data.so", "lib/libtenon-data.so.0",
+                 "lib/libtenon-parallel.so", "lib/libtenon-parallel.so.0",
                  "lib/libtenon-files.so.0", "lib/libtenon-manifest.so.0", "lib/tenon/tenon-probe",
                  "lib/tenon/blas/plugin.yaml",
                  "lib/pkgconfig/tenon.pc",
@@ -182,14 +184,20 @@ def a_host_compiles_and_runs():
     tap.equal(TENON.run(main), "6 11 18 27\n", "output")
 
 
-def the_example_that_opens_tenon_h_is_the_example_of_a_host():
-    header = (SOURCE / "sdk/include/tenon/tenon.h").read_text()
+def examples_of_headers_are_examples_of_hosts():
+    check_example("tenon.h", "main.c")
+    check_example("kvstore.h", "kvstore.c")
+
+
+def check_example(name, example):
+    """The program in the comment of a header is the one in examples/host."""
+    header = (SOURCE / "sdk/include/tenon" / name).read_text()
     comment = header[header.index(" *   #include <stdio.h>"):]
     comment = comment[:comment.index(" *   }\n") + len(" *   }\n")]
     lines = [line[5:] for line in comment.splitlines()]
-    main = (SOURCE / "examples" / "host" / "main.c").read_text()
+    main = (SOURCE / "examples" / "host" / example).read_text()
     tap.equal("\n".join(lines) + "\n", main[main.index("#include"):],
-              "lines of tenon.h")
+              f"lines of {name}")
 
 
 def a_plugin_builds_outside_the_tree():
@@ -217,6 +225,16 @@ def the_demo_learns_digits():
     assert traced["traceEvents"], "the trace is empty"
 
 
+def the_demo_learns_images():
+    said = TENON.run("bash", SOURCE / "examples/demo_images.sh", TENON.root)
+    if "SKIPPED" in said:
+        print(said)
+        return
+    assert "Both learned the same, number for number." in said, said
+    tested = [float(each) for each in re.findall(r"tested +([0-9.]+) %", said)]
+    assert tested[-1] >= 95, f"image_folder ends at {tested[-1]} %"
+
+
 if __name__ == "__main__":
     with SCRATCH:
         tap.run([holds_the_promised_files, holds_every_public_header,
@@ -232,6 +250,7 @@ if __name__ == "__main__":
                  opgen_judges_a_manifest,
                  pkg_config_follows_the_move,
                  a_host_compiles_and_runs,
-                 the_example_that_opens_tenon_h_is_the_example_of_a_host,
+                 examples_of_headers_are_examples_of_hosts,
                  a_plugin_builds_outside_the_tree,
-                 the_demo_of_an_author_holds, the_demo_learns_digits])
+                 the_demo_of_an_author_holds, the_demo_learns_digits,
+                 the_demo_learns_images])

@@ -27,6 +27,11 @@ ENGINE = ["core/base", "core/variables", "core/pool", "core/fences",
 ARRAYS = ENGINE + ["core/storage", "core/ndarray"]
 CALLS = REGISTRY + ["core/choice"] + ENGINE[1:] + ARRAYS[-2:]
 ALL_CALLS = CALLS + ["core/call"]
+# The runtime, after all folders that it uses.
+RUNTIME = ALL_CALLS + ["core/loading", "core/exchange", "core/records",
+    "core/tape", "core/plan", "core/graph", "core/gradient", "core/graph_json",
+    "core/passes", "core/program", "core/execution", "core/program_bind",
+    "core/runtime"]
 # folder: (its library, the folders below it that it may use)
 BELOW = {
     "core/base": ("base", []),
@@ -48,6 +53,7 @@ BELOW = {
     "core/binding": ("binding", ["core/base", "sdk/manifest", "core/shapes"]),
     "core/exchange": ("exchange", ARRAYS),
     "core/files": ("files", ARRAYS + ["core/exchange"]),
+    "core/records": ("records", ["core/base"]),
     "core/tape": ("tape", ALL_CALLS),
     "core/plan": ("plan", ["core/base"]),
     "core/graph": ("graph", ALL_CALLS),
@@ -61,10 +67,9 @@ BELOW = {
     "core/program_bind": ("program_bind", ALL_CALLS + [
         "core/graph", "core/gradient", "core/passes", "core/plan",
         "core/program", "core/execution"]),
-    "core/runtime": ("runtime", ALL_CALLS + [
-        "core/loading", "core/exchange", "core/tape", "core/plan", "core/graph",
-        "core/gradient", "core/graph_json", "core/passes", "core/program",
-        "core/execution", "core/program_bind"]),
+    "core/runtime": ("runtime", RUNTIME[:-1]),
+    "core/batches": ("batches", RUNTIME),
+    "core/parallel": (None, []),  # like a host, the public functions alone
     "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
     "tools/tenon": (None, []),
     "tools/probe": (None, ["core/base", "sdk/manifest"]),

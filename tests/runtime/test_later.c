@@ -296,8 +296,8 @@ Test(later, a_ticket_needs_the_flag_and_an_end, .timeout = 100) {
     cr_assert(rc == known || rc == TN_UNSUPPORTED);
     EXPECT(tn_array_wait(y), TN_UNSUPPORTED);
     EXPECT_TEXT(
-        "later.early@1: defer: only a call of compute can complete "
-        "later, and only if the kernel has TN_KERNEL_LATER");
+        "later.early@1: defer: only compute of a kernel with TN_KERNEL_LATER "
+        "(`flags: [later]`) can complete later");
     later_set_mode(LATER_FAIL);
     EXPECT(call_to(rt, "later.twice", x, &y), early(engines[e], TN_IO));
     EXPECT(tn_array_wait(y), TN_IO);

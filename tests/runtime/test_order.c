@@ -63,11 +63,21 @@ static const tn_kernel kernel = {.struct_size = sizeof kernel,
                                  .op = "march.note@1",
                                  .id = "march.note.cpu",
                                  .compute = run_note};
-static const tn_op *const ops[] = {&op};
-static const tn_kernel *const kernels[] = {&kernel};
+static tn_op late_op;
+static tn_kernel late_kernel;
+static const tn_op *const ops[] = {&op, &late_op};
+static const tn_kernel *const kernels[] = {&kernel, &late_kernel};
 static const tn_plugin plugin = {PLUGIN_BY_HAND("march", 1, "For tests."),
-                                 .n_operators = 1, .n_kernels = 1,
+                                 .n_operators = 2, .n_kernels = 2,
                                  .operators = ops, .kernels = kernels};
+
+/* The same, but the call completes later. */
+static int32_t run_note_later(const tn_frame *call) {
+  tn_later *later = call->flags & TN_CALL_TOLD ? NULL : call->host->defer(call);
+  const int32_t code = run_note(call);
+  if (later) call->host->complete(later, code, NULL);
+  return later ? TN_LATER : code;
+}
 
 static tn_runtime *rt;
 static tn_operator *note;
@@ -75,6 +85,13 @@ static tn_operator *note;
 static void setup(void) {
   const tn_options options = {.struct_size = sizeof options, .workers = 4};
   atomic_store(&n_seen, 0);
+  late_op = op;
+  late_op.name = "note_later";
+  late_kernel = kernel;
+  late_kernel.flags |= TN_KERNEL_LATER;
+  late_kernel.op = "march.note_later@1";
+  late_kernel.id = "march.note_later.cpu";
+  late_kernel.compute = run_note_later;
   cr_assert_eq(tn_runtime_create(&options, &rt), TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn_plugin_add(rt, &plugin), TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn_operator_get(rt, "march.note", &note), TN_OK);
@@ -141,7 +158,7 @@ Test(order, calls_run_as_they_were_pushed) {
   for (int i = 0; i < N; ++i) tn_array_release(x[i]), tn_array_release(y[i]);
 }
 
-Test(order, a_call_that_cannot_run_is_told_in_its_turn) {
+static void expect_told_in_turn(void) {
   tn_array *x[3], *y[3];
   gate failing = {0, TN_IO};
   for (int i = 0; i < 3; ++i) x[i] = number((float)i);
@@ -156,6 +173,18 @@ Test(order, a_call_that_cannot_run_is_told_in_its_turn) {
   cr_assert(seen[0] == 0 && seen[1] == TOLD && seen[2] == 2);
   for (int i = 0; i < 3; ++i) tn_array_release(x[i]), tn_array_release(y[i]);
   cr_assert_eq(tn_wait_all(rt), TN_IO);
+}
+
+Test(order, a_call_that_cannot_run_is_told_in_its_turn) {
+  expect_told_in_turn();
+}
+
+Test(order, a_call_that_completes_later_is_told_in_its_turn) {
+  cr_assert_eq(tn_operator_get(rt, "march.note_later", &note), TN_OK);
+  for (int i = 0; i < 20; ++i) {
+    atomic_store(&n_seen, 0);
+    expect_told_in_turn();
+  }
 }
 
 Test(order, prepared_calls_take_their_turn_too) {

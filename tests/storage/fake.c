@@ -15,7 +15,7 @@
 
 static bool can_run(const fake *f, const queue *q) {
   const command *c = q ? q->first : NULL;
-  if (!c) return false;
+  if (!c || (c->is_ready && !c->is_ready(c->arg))) return false;
   const queue *other = f->queues[c->queue];
   return c->kind != COMMAND_WAIT || !other || other->executed >= c->until;
 }
@@ -237,6 +237,20 @@ static void fake_free(void *ctx, int32_t id, uint32_t kind, void *memory) {
   (void)fake_leave(f);
 }
 
+/* A number that no queue has had, or that of a closed queue, which counts
+ * commands on. */
+static void number_queue(fake *f, queue *q) {
+  uint32_t n = f->n_queues;
+  if (n == MAX_QUEUES)
+    for (n = 0; n < MAX_QUEUES && f->queues[n];) ++n;
+  else
+    ++f->n_queues;
+  if (n == MAX_QUEUES) abort();
+  q->number = n;
+  q->enqueued = q->executed = f->host.over[n];
+  f->queues[n] = q;
+}
+
 static int32_t fake_queue_open(void *ctx, int32_t id, uint32_t purpose,
                                int32_t priority, void **out,
                                tn_device_error *error) {
@@ -245,11 +259,10 @@ static int32_t fake_queue_open(void *ctx, int32_t id, uint32_t purpose,
   const int32_t rc = fake_enter(f, error);
   if (rc) return rc;
   queue *q = calloc(1, sizeof *q);
-  if (!q || f->n_queues == MAX_QUEUES) abort();
+  if (!q) abort();
   q->owner = f;
   q->id = id;
-  q->number = f->n_queues++;
-  f->queues[q->number] = q;
+  number_queue(f, q);
   ++f->counts.queues;
   *out = q;
   return fake_leave(f);
@@ -341,6 +354,7 @@ int32_t fake_launch(void *stream, const fake_work *work) {
   command *c = fake_create_command(COMMAND_LAUNCH);
   if (work->arg_bytes > MAX_ARG) abort();
   c->run = work->run;
+  c->is_ready = work->is_ready;
   if (work->arg_bytes) memcpy(c->arg, work->arg, work->arg_bytes);
   for (size_t i = 0; i < work->n_reads; ++i)
     (void)fake_use_memory(
@@ -543,6 +557,12 @@ void fake_hold(fake *f) {
 void fake_go(fake *f) {
   pthread_mutex_lock(&f->lock);
   --f->held;
+  wake_executor(f);
+  pthread_mutex_unlock(&f->lock);
+}
+
+void fake_nudge(fake *f) {
+  pthread_mutex_lock(&f->lock);
   wake_executor(f);
   pthread_mutex_unlock(&f->lock);
 }

@@ -90,6 +90,10 @@ void fake_refuse(fake *f, int64_t n);
 /* Work for a queue, launched like a kernel. */
 typedef struct fake_work {
   void (*run)(fake *f, const void *arg); /* on the device's thread */
+  /* The work, and all after it on its queue, waits until this is true. NULL:
+   * it does not wait. It is asked often, with the fake's lock held; fake_nudge
+   * tells the fake that the answer may have changed. */
+  bool (*is_ready)(const void *arg);
   const void *arg;
   size_t arg_bytes;         /* copied, at most 512 */
   size_t bytes;             /* used at each address; 0: the whole piece */
@@ -107,6 +111,8 @@ int32_t fake_launch(void *stream, const fake_work *work);
 void *fake_reach(fake *f, const void *address);
 /* Returns the device that owns this memory; -1: none. */
 int32_t fake_owner(fake *f, const void *address);
+/* Asks again for the work that is not ready. */
+void fake_nudge(fake *f);
 /* Counts a violation: for tests with additional rules. */
 void fake_violate(fake *f, const char *text);
 

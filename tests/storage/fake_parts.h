@@ -51,6 +51,7 @@ typedef struct command {
   uint64_t bytes;
   int byte;
   void (*run)(fake *f, const void *arg);
+  bool (*is_ready)(const void *arg);
   _Alignas(16) char arg[MAX_ARG];
   uint32_t queue; /* for WAIT: waits until this queue */
   uint64_t until; /* has executed this many commands */

@@ -53,7 +53,8 @@ def complete(name, *words, at=""):
 
 def bash_completes_commands():
     tap.equal(complete("tenon", ""), ["list", "show", "inspect", "run", "graph",
-                                      "--help", "--version", "--commands"], "tenon")
+                                      "data", "--help", "--version", "--commands"],
+              "tenon")
     tap.equal(complete("tenon", "in"), ["inspect"], "in")
     tap.equal(complete("opgen", "ge"), ["generate"], "ge")
 
@@ -80,6 +81,7 @@ def bash_completes_values():
 def bash_completes_words_and_operators():
     tap.equal(complete("tenon", "graph", ""), ["show", "plan", "run"], "graph")
     tap.equal(complete("tenon", "list", "op"), ["operators"], "list")
+    tap.equal(complete("tenon", "data", ""), ["pack", "list", "check"], "data")
     for command in ("run", "show"):
         tap.equal(complete("tenon", command, "elemwise.sig"),
                   ["elemwise.sigmoid", "elemwise.sign"], command)
@@ -97,7 +99,8 @@ def bash_completes_files_of_arrays():
 
 def bash_leaves_file_names_to_the_shell():
     for words in (["run", "elemwise.relu", ""], ["run", "x", "--out", ""],
-                  ["inspect", ""], ["graph", "show", ""]):
+                  ["inspect", ""], ["graph", "show", ""],
+                  ["data", "pack", ""], ["data", "pack", "x", "--out", ""]):
         tap.equal(complete("tenon", *words), [], str(words))
 
 

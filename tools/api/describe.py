@@ -28,8 +28,10 @@ SCHEMA = 1
 INCLUDE = pathlib.Path("sdk/include")
 # Groups of headers, by their folder below tenon/.
 GROUPS = {"": "tenon", "plugin": "plugin", "kernel": "kernel", "draft": "draft"}
-# Headers of the library for graphs; all other functions are in libtenon.
-OF_GRAPHS = ("graph.h", "program.h")
+# Headers of other libraries; all other functions are in libtenon.
+LIBRARIES = {"graph.h": "tenon-graph", "program.h": "tenon-graph",
+             "data.h": "tenon-data",
+             "comm.h": "tenon-parallel", "kvstore.h": "tenon-parallel"}
 # A text that a compiler can compute: numbers, texts and names of constants.
 CONSTANT = re.compile(r"^(?:\"[^\"]*\"|[\s()|+*<>-]|0x[0-9a-fA-F]+[uUlL]*|"
                       r"\d+[uUlL]*|TN_DTYPE_MAKE\([^)]*\)|"
@@ -105,7 +107,7 @@ class Api:
         inline = "TN_API" not in entry.source
         head = {"name": found, **where}
         if not inline:
-            head["library"] = ("tenon-graph" if name in OF_GRAPHS else "tenon")
+            head["library"] = LIBRARIES.get(name, "tenon")
         self.functions.append((head, function, group.comment, inline,
                                "TN_MUST_USE" in entry.source))
 

@@ -58,7 +58,8 @@ static const tn_kernel *any_pass(const tnm_kernel *kernel) {
 
 static bool has_prepare(const tnm_kernel *kernel) {
   return kernel->workspace_symbol != NULL || kernel->state_type != NULL ||
-         kernel->registers_symbol != NULL || kernel_needs_random(any_pass(kernel));
+         kernel->registers_symbol != NULL ||
+         kernel_needs_random(any_pass(kernel));
 }
 
 static const char *const over_limit =

@@ -24,6 +24,15 @@ static const struct {
     {"--full", OPTION_FULL, NULL, "print every element of large arrays"},
     {"--out", OPTION_OUT, "FILE",
      "write the results to a .npy, .npz or .safetensors instead"},
+    {"--out", OPTION_RECORDS, "FILE.rec",
+     "pack: the file of records; FILE.idx gets its index"},
+    {"--list", OPTION_LIST, "FILE",
+     "pack: the files with their labels, one a line"},
+    {"--suffix", OPTION_SUFFIX, "TEXT",
+     "pack: only files that end so: .jpg; may be given several times"},
+    {"--parts", OPTION_PARTS, "N", "pack: write N files: FILE_0.rec, ..."},
+    {"--shuffle", OPTION_SHUFFLE, NULL,
+     "pack: in a random order, which depends on --seed only"},
     {"--profile", OPTION_PROFILE, NULL, "print the time of each operator too"},
     {"--trace", OPTION_TRACE, "FILE",
      "write what ran when, for chrome://tracing and Perfetto"},
@@ -49,7 +58,11 @@ static const struct {
     {"--help", OPTION_HELP, NULL, "print this text"},
 };
 
-enum { N_OPTIONS = sizeof options / sizeof options[0], MAX_NAME = 32 };
+enum {
+  N_OPTIONS = sizeof options / sizeof options[0],
+  MAX_NAME = 32,
+  MAX_PARTS = 1000
+};
 
 /* ------------------------------------------------------------ did you mean */
 
@@ -109,14 +122,24 @@ static bool unknown_option(uint32_t allowed, const char *name, text *why) {
       why, "unknown option %s; --help lists those of this command", name);
 }
 
-static bool set_seed(arguments *out, const char *value, text *why) {
+/* A number from `least` to `most`. */
+typedef struct range {
+  const char *option;
+  uint64_t least;
+  uint64_t most;
+} range;
+
+static bool set_number(const range *r, const char *value, uint64_t *out,
+                       text *why) {
   char *end = NULL;
   errno = 0;
-  out->seed = strtoull(value, &end, 10);
-  if (isdigit((unsigned char)*value) && !*end && !errno) return true;
-  return report_failure(why,
-                        "--seed wants a number from 0 to %" PRIu64 ", not `%s`",
-                        UINT64_MAX, value);
+  *out = strtoull(value, &end, 10);
+  if (isdigit((unsigned char)*value) && !*end && !errno && *out >= r->least &&
+      *out <= r->most)
+    return true;
+  return report_failure(
+      why, "%s wants a number from %" PRIu64 " to %" PRIu64 ", not `%s`",
+      r->option, r->least, r->most, value);
 }
 
 static bool set_dtype(arguments *out, const char *value, text *why) {
@@ -131,7 +154,17 @@ static bool set_option(uint32_t bit, const char *value, arguments *out,
   out->given |= bit;
   switch (bit) {
     case OPTION_SEED:
-      return set_seed(out, value, why);
+      return set_number(&(range){"--seed", 0, UINT64_MAX}, value, &out->seed,
+                        why);
+    case OPTION_PARTS:
+      return set_number(&(range){"--parts", 1, MAX_PARTS}, value, &out->n_parts,
+                        why);
+    case OPTION_LIST:
+      out->list = value;
+      return true;
+    case OPTION_SUFFIX:
+      out->suffixes[out->n_suffixes++] = value;
+      return true;
     case OPTION_DTYPE:
       return set_dtype(out, value, why);
     case OPTION_PLUGIN:
@@ -141,6 +174,7 @@ static bool set_option(uint32_t bit, const char *value, arguments *out,
       out->trace = value;
       return true;
     case OPTION_OUT:
+    case OPTION_RECORDS:
       out->out = value;
       return true;
     case OPTION_SVG:
@@ -210,12 +244,13 @@ bool args_parse(uint32_t allowed, char *const *argv, arguments *out,
   size_t n = 0;
   while (argv[n]) ++n;
   *out = (arguments){.dtype = TN_F32};
-  out->words = (const char **)calloc(5 * n + 1, sizeof *out->words);
+  out->words = (const char **)calloc(6 * n + 1, sizeof *out->words);
   if (!out->words) return report_failure(why, "out of memory");
   out->plugins = out->words + n;
   out->shapes = out->plugins + n;
   out->passes = out->shapes + n;
   out->groups = out->passes + n;
+  out->suffixes = out->groups + n;
   if (parse_all(allowed, argv, out, why)) return true;
   args_deinit(out);
   return false;

@@ -21,7 +21,7 @@ bool generate_matches(const char *source) {
 }
 
 /* SplitMix64: every state gives a good 64-bit number. */
-static uint64_t next_bits(uint64_t *state) {
+uint64_t generate_bits(uint64_t *state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -30,7 +30,7 @@ static uint64_t next_bits(uint64_t *state) {
 
 /* Uniform in (0, 1]: never 0, of which there is no logarithm. */
 static double next_uniform(uint64_t *state) {
-  return ldexp((double)((next_bits(state) >> 11) + 1), -53);
+  return ldexp((double)((generate_bits(state) >> 11) + 1), -53);
 }
 
 /* Box and Muller's method; the second of each pair is not used. */

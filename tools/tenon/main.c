@@ -82,6 +82,25 @@ static const command commands[] = {
          OPTION_SEED | OPTION_FULL | OPTION_TRACE | OPTION_OUT |
          OPTION_PROFILE | OPTION_STATE | OPTION_HELP,
      cmd_graph},
+    {"data", "data pack|list|check PATH [FILE.idx]",
+     "files of records for training",
+     "pack writes the files of the folder PATH, each with its label, to a "
+     "file\n"
+     "of records and its index, as im2rec of MXNet does. Each folder with\n"
+     "files is a class, and its number is the label: folders are counted from\n"
+     "0 in the order of their names. Names that begin with a dot are left\n"
+     "out. With --list, a line names each file, relative to PATH: `LABEL "
+     "PATH`,\n"
+     "or, with tabs between them, an index, labels and the path. Older files\n"
+     "of the same name stay until the new ones are complete.\n"
+     "list prints the records of the file PATH, check reads them all and\n"
+     "prints each damaged place; with an index, they also use or check it.\n"
+     "Both end with status 1 if a place is damaged. A record that can begin\n"
+     "with labels is shown with them.\n",
+     data_words, "file",
+     OPTION_RECORDS | OPTION_LIST | OPTION_SUFFIX | OPTION_PARTS |
+         OPTION_SHUFFLE | OPTION_SEED | OPTION_JSON | OPTION_HELP,
+     cmd_data},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
@@ -156,7 +175,8 @@ static void print_commands_json(text *out) {
   text_add(out, "{");
   add_member("program", "tenon", out);
   add_member("version", tn_version(), out);
-  add_member("summary", "look at plugins and graphs, and run operators", out);
+  add_member("summary", "look at plugins and graphs, run operators, pack data",
+             out);
   add_member("files", about_plugins, out);
   add_member("environment", about_log, out);
   add_member("status", about_status, out);
@@ -223,13 +243,14 @@ static int find_and_run(char *const *argv, text *out, text *why) {
 
 /* Writes a command's output; a full disk or a closed pipe is a failure. */
 static int write_output(int status, text *out, text *why) {
-  if (status == STATUS_OK && out->failed) {
+  const bool prints = status == STATUS_OK || status == STATUS_REPORTED;
+  if (prints && out->failed) {
     report_failure(why, "out of memory while printing");
     status = STATUS_FAILED;
-  }
-  if (status == STATUS_OK) {
+  } else if (prints) {
     text_print(out, stdout);
-    if (fflush(stdout) == 0 && !ferror(stdout)) return STATUS_OK;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+      return status == STATUS_OK ? STATUS_OK : STATUS_FAILED;
     report_failure(why, "cannot write the output");
     status = STATUS_FAILED;
   }

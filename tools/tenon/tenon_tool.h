@@ -22,6 +22,7 @@
  *        shape.c    "data=f32[2,3]" becomes a name and a signature
  *        cmd_*.c    one command each
  *        graph_run.c, net.h: `tenon graph run`
+ *        data_*.c, data_set.h: `tenon data`
  *        json_tree.c   JSON of the library as a tree (json_tree.h)
  *        picture*.c, timeline.c: pictures of graphs and memory (picture.h)
  */
@@ -156,6 +157,8 @@ typedef struct input_options {
 
 /* Nested lists, all lists at one depth of the same length. */
 bool literal_parse(const char *source, tn_dtype dtype, tensor *out, text *why);
+/* The next random number of the tool's own. */
+uint64_t generate_bits(uint64_t *state);
 /* Whether `source` looks like name(...). */
 bool generate_matches(const char *source);
 bool generate_parse(const char *source, const input_options *options,
@@ -187,7 +190,12 @@ enum { /* options; a command states the set that it takes */
        OPTION_OUT = 1u << 15,
        OPTION_PROFILE = 1u << 16,
        OPTION_TRAINING = 1u << 17, /* --train of `run` */
-       OPTION_STATE = 1u << 18
+       OPTION_STATE = 1u << 18,
+       OPTION_RECORDS = 1u << 19, /* --out of `data` */
+       OPTION_LIST = 1u << 20,
+       OPTION_SUFFIX = 1u << 21,
+       OPTION_PARTS = 1u << 22,
+       OPTION_SHUFFLE = 1u << 23
 };
 
 typedef struct arguments {
@@ -197,6 +205,8 @@ typedef struct arguments {
   const char *trace;  /* --trace; NULL: none */
   const char *svg;    /* --svg; NULL: none */
   const char *out;    /* --out; NULL: none */
+  const char *list;   /* --list; NULL: none */
+  uint64_t n_parts;   /* --parts; 0: not given */
   const char **words; /* the words that are not options; n of them, borrowed
                        * from argv */
   size_t n_words;
@@ -208,6 +218,8 @@ typedef struct arguments {
   size_t n_passes;
   const char **groups; /* --group */
   size_t n_groups;
+  const char **suffixes; /* --suffix */
+  size_t n_suffixes;
 } arguments;
 
 /* Reads argv into `out`, which args_deinit frees. */
@@ -401,18 +413,27 @@ void operator_nearest(tn_runtime *rt, const char *name, text *out);
 
 /* ---------------------------------------------------------------- commands */
 
-enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
+enum {
+  STATUS_OK = 0,
+  STATUS_FAILED = 1,
+  STATUS_USAGE = 2,
+  /* The output reports the failure: it is printed, and the program ends with
+   * STATUS_FAILED. */
+  STATUS_REPORTED = 3
+};
 
 /* Words that the first operand may be; NULL is the last. */
 extern const char *const list_words[];
 extern const char *const graph_words[];
+extern const char *const data_words[];
 
-/* Each appends its output to `out`, or sets `why` and returns a status that is
- * not STATUS_OK. */
+/* Each appends its output to `out`, or sets `why` and returns STATUS_FAILED or
+ * STATUS_USAGE. */
 int cmd_list(const arguments *args, text *out, text *why);
 int cmd_show(const arguments *args, text *out, text *why);
 int cmd_inspect(const arguments *args, text *out, text *why);
 int cmd_run(const arguments *args, text *out, text *why);
 int cmd_graph(const arguments *args, text *out, text *why);
+int cmd_data(const arguments *args, text *out, text *why);
 
 #endif /* TENON_TOOL_H_ */

@@ -7,26 +7,28 @@
  * same operators in the same order:
  *
  *   // mpirun -n 4 ./program
- *   tn_group *world = NULL;
- *   tn_group_options how = {.struct_size = sizeof how};
- *   CHECK(tn_group_join(rt, &how, &world));
+ *   tn_rank_group *world = NULL;
+ *   tn_operator *reduce = NULL;
  *   tn_array *sum = NULL;
- *   CHECK(call(rt, "comm.all_reduce", "op=mean", gradient, &sum));
- *   ...
+ *   tn_code rc = tn_group_join(rt, NULL, &world);
+ *   if (!rc) rc = tn_operator_get(rt, "comm.all_reduce", &reduce);
+ *   if (!rc) rc = tn_call(rt, reduce, TN_IN(gradient), NULL, TN_OUT(&sum));
+ *   // ...
+ *   tn_array_release(sum);
  *   tn_group_release(world);
  *
  * A collective call is an operation of the engine like any other. It begins
- * when its inputs are complete and the collective calls before it have begun,
- * and no thread waits for it. So computation that does not need its result goes
- * on meanwhile.
+ * when its inputs and the collective calls before it are complete, and no
+ * thread waits for it. So computation that does not need its result goes on
+ * meanwhile.
  *
- * ORDER. The collective calls of one runtime begin in the order in which they
- * were pushed, also those of different groups. All ranks must push the calls of
- * a group in the same order, with the same types and sizes. A program runs them
- * in the order of its steps, which is the same for equal graphs. With `check`,
- * ranks compare their calls before they exchange data, and a difference is an
- * error on all ranks that describes both calls. Without it the result of a
- * difference is not defined.
+ * ORDER. The collective calls of one runtime run one after the other, in the
+ * order in which they were pushed, also those of different groups. All ranks
+ * must push the calls of a group in the same order, with the same types and
+ * sizes. A program runs them in the order of its steps, which is the same for
+ * equal graphs. With `check`, ranks compare their calls before they exchange
+ * data, and a difference is an error on all ranks that describes both calls.
+ * Without it the result of a difference is not defined.
  *
  * FAILURES. If the input of a collective call carries an error, or a call fails
  * or ends after `timeout_ms`, the ranks may no longer agree. So the group is
@@ -45,7 +47,7 @@ extern "C" {
 #endif
 
 /* A group that a runtime is a member of. */
-typedef struct tn_group tn_group;
+typedef struct tn_rank_group tn_rank_group;
 
 /* How to join. The host sets struct_size; zeros are the defaults. */
 typedef struct tn_group_options {
@@ -70,32 +72,35 @@ typedef struct tn_group_options {
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_group_join(tn_runtime *rt,
                                          const tn_group_options *options,
-                                         tn_group **out);
+                                         tn_rank_group **out);
 
 /* Divides a group. Members that pass the same `colour` form a new group, with
  * ranks in the order of `key`, then of their old ranks. A member with a colour
  * below 0 joins none: *out is NULL. All members call it, with the same name.
  * The caller releases *out. [host-thread] */
-TN_API TN_MUST_USE tn_code tn_group_split(tn_group *group, int32_t colour,
+TN_API TN_MUST_USE tn_code tn_group_split(tn_rank_group *group, int32_t colour,
                                           int32_t key, const char *name,
-                                          tn_group **out);
+                                          tn_rank_group **out);
 
-/* Properties of a group. The name is borrowed from it. [any] */
-TN_API const char *tn_group_name(const tn_group *group);
-TN_API int32_t tn_group_rank(const tn_group *group);
-TN_API int32_t tn_group_size(const tn_group *group);
+/* Properties of a group. Borrowed until it is released. [any] */
+TN_API const char *tn_group_name(const tn_rank_group *group);
+TN_API int32_t tn_group_rank(const tn_rank_group *group);
+TN_API int32_t tn_group_size(const tn_rank_group *group);
 
 /* Waits until all members have called it, and until their collective calls
  * before it are complete. [host-thread] */
-TN_API TN_MUST_USE tn_code tn_group_barrier(tn_group *group);
+TN_API TN_MUST_USE tn_code tn_group_barrier(tn_rank_group *group);
 
 /* Leaves the group. Calls that have not ended fail with TN_BUSY. NULL is
  * allowed. [host-thread] */
-TN_API void tn_group_release(tn_group *group);
+TN_API void tn_group_release(tn_rank_group *group);
 
-/* The backends, one line each: the name, and its release or the reason that it
- * cannot start here. The caller releases *out. [host-thread] */
-TN_API TN_MUST_USE tn_code tn_comm_describe(tn_runtime *rt, tn_text **out);
+/* Writes the backends to `to`, one line each: the name, and its release or the
+ * reason that it cannot start here. The text is cut to `bytes`, with the NUL;
+ * *length receives the length of the whole text, unless `length` is NULL.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_comm_describe(tn_runtime *rt, char *to,
+                                            size_t bytes, size_t *length);
 
 #ifdef __cplusplus
 }

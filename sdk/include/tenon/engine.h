@@ -88,9 +88,10 @@
  * SHUTDOWN
  *
  * tn_runtime_shutdown ends the work of a runtime early. Functions that run at
- * that moment return first. Pending jobs are completed without running, and
- * asynchronous jobs that have begun are cancelled. In all cases `drop` of a job
- * is called.
+ * that moment return first, and calls of kernels that complete later
+ * (plugin/call.h) are completed by their plugins. Pending jobs are completed
+ * without running, and asynchronous jobs that have begun are cancelled. In all
+ * cases `drop` of a job is called.
  *
  * Without a shutdown pending jobs still run: the last tn_runtime_release waits
  * for them. Only asynchronous jobs do not make it wait; they keep the runtime

@@ -173,8 +173,8 @@ TN_API TN_MUST_USE tn_code tn_plugin_unload(tn_runtime *rt, const char *name);
 
 /* The table that a loaded plugin provides under an id, as "comm/1", for a host
  * that includes the header of the extension. The plugin can no longer be
- * unloaded, so *out is valid until the runtime ends. TN_NOT_FOUND if no plugin
- * provides it. [host-thread] */
+ * unloaded. Borrowed until the runtime ends. TN_NOT_FOUND if no plugin provides
+ * it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_extension(tn_runtime *rt, const char *id,
                                                const void **out);
 

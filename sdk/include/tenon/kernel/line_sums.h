@@ -120,19 +120,25 @@ TN_LINES_ADD_WHOLE(tn_lines_add_lanes_i64)
         best[l] = tn_lines_##chosen##_##type(best[l + half], best[l]);       \
     total->field = (wide_number)best[0];                                     \
   }
+TN_LINES_KEEP_LANES(larger, f32, float, real, double)
+TN_LINES_KEEP_LANES(larger, f64, double, real, double)
+TN_LINES_KEEP_LANES(larger, i32, int32_t, whole, int64_t)
+TN_LINES_KEEP_LANES(larger, i64, int64_t, whole, int64_t)
+TN_LINES_KEEP_LANES(smaller, f32, float, real, double)
+TN_LINES_KEEP_LANES(smaller, f64, double, real, double)
+TN_LINES_KEEP_LANES(smaller, i32, int32_t, whole, int64_t)
+TN_LINES_KEEP_LANES(smaller, i64, int64_t, whole, int64_t)
 
-/* Sets all partial results to a total, and chooses among them. */
-#define TN_LINES_CHOOSE_LANES(type, number, field, wide_number)               \
+/* Sets all partial results to a total. */
+#define TN_LINES_START_LANES(type, number, field)                             \
   TN_KERNEL_BODY void tn_lines_start_##type(const tn_lines_total *total,      \
                                             number *lanes) {                  \
     for (int l = 0; l < TN_LINES_LANES; ++l) lanes[l] = (number)total->field; \
-  }                                                                           \
-  TN_LINES_KEEP_LANES(larger, type, number, field, wide_number)               \
-  TN_LINES_KEEP_LANES(smaller, type, number, field, wide_number)
-TN_LINES_CHOOSE_LANES(f32, float, real, double)
-TN_LINES_CHOOSE_LANES(f64, double, real, double)
-TN_LINES_CHOOSE_LANES(i32, int32_t, whole, int64_t)
-TN_LINES_CHOOSE_LANES(i64, int64_t, whole, int64_t)
+  }
+TN_LINES_START_LANES(f32, float, real)
+TN_LINES_START_LANES(f64, double, real)
+TN_LINES_START_LANES(i32, int32_t, whole)
+TN_LINES_START_LANES(i64, int64_t, whole)
 
 #if TN_KERNEL_HAS_WIDE
 /* Partial results of the highest level: those of the next sixteen elements, and

@@ -120,8 +120,8 @@ enum { TN_OPERAND_IN = 0, TN_OPERAND_OUT = 1, TN_OPERAND_AUX = 2 };
 typedef int32_t tn_loop_body(void *arg, int64_t begin, int64_t end);
 
 #if TN_TARGET_MINOR >= 2
-/* A call that completes later. A kernel of the CPU with TN_KERNEL_LATER may
- * return before its results are complete. Then no thread of the host waits for
+/* A call that completes later. A kernel with TN_KERNEL_LATER may return before
+ * its results are complete. Then no thread of the host waits for
  * its network, file or other process:
  *
  *   int32_t acme_receive(const tn_frame *call) {
@@ -153,8 +153,12 @@ typedef int32_t tn_loop_body(void *arg, int64_t begin, int64_t end);
  * Until the completion, threads of the plugin may use the host's functions
  * `fail`, `log`, `cancelled` and `complete`, and no others.
  *
- * Kernels of devices with queues have TN_KERNEL_ASYNC instead: such a call is
- * complete when its queue has executed it (device.h). */
+ * Kernels of devices with queues have TN_KERNEL_ASYNC instead, if their work is
+ * on the queue of the call: such a call is complete when its queue has executed
+ * it (device.h). A kernel whose work is on another queue has TN_KERNEL_LATER:
+ * its work begins after the present end of tn_run.stream, and the device has
+ * executed all of it when the plugin calls `complete`. Meanwhile the queue of
+ * the call executes other operations. */
 typedef struct tn_later tn_later; /* the ticket of one call */
 
 enum { TN_LATER = 1 }; /* result of compute: `complete` follows */

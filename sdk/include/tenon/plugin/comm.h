@@ -41,6 +41,8 @@ typedef struct tn_comm_group {
   uint32_t id;         /* of the group in this runtime */
   const char *name;    /* borrowed until the runtime ends */
   const char *backend; /* "mpi" or "local" */
+  uint32_t timeout_ms; /* of a call; not 0 */
+  uint32_t check;      /* ranks compare their calls */
 } tn_comm_group;
 
 /* Why a function failed. */
@@ -64,9 +66,12 @@ typedef struct tn_comm_device {
    * key of rank 0. *out is passed to close. [any] */
   int32_t (*open)(void *ctx, const tn_comm_group *group, const void *key,
                   int32_t device_id, void **out, tn_comm_reason *why);
+
+  /* Leaves the group on the device, after its calls have ended. [any] */
   void (*close)(void *ctx, void *opened);
 
-  /* Ends the calls that have begun: they fail. [any] */
+  /* Ends the calls that have begun: they fail. May return before they have
+   * ended. [any] */
   void (*abort)(void *ctx, void *opened);
 } tn_comm_device;
 
@@ -102,14 +107,32 @@ typedef struct tn_comm {
    * reason that it cannot start. Returns the bytes of the whole text. [any] */
   int32_t (*describe)(void *ctx, char *to, uint64_t bytes);
 
-  /* For plugins of devices, in their init. `device` must stay valid until their
-   * fini. [load] */
+  /* For plugins of devices, in their init. `device` must stay valid until
+   * remove_device. [load] */
   int32_t (*add_device)(void *ctx, const tn_comm_device *device);
 
   /* What tn_comm_device.open created for a group and a device; the first call
    * opens it, and waits for the other ranks. [any] */
   int32_t (*opened)(void *ctx, uint32_t id, int32_t device_type,
                     int32_t device_id, void **out, tn_comm_reason *why);
+
+  /* The next two are for the calls of a plugin for devices.
+   *
+   * Before a call exchanges data. Fails with the reason if the group is broken
+   * on this rank. If ranks compare their calls, waits until all have begun one,
+   * and breaks the group on all ranks if the texts `call` differ. NULL: a call
+   * of two ranks, which is not compared. [any] */
+  int32_t (*begin)(void *ctx, uint32_t id, const char *call,
+                   tn_comm_reason *why);
+
+  /* Breaks the group on this rank, because a call failed with `code`. Pending
+   * and later calls fail with the copied `text`. Calls tn_comm_device.abort for
+   * all that is open. [any] */
+  int32_t (*fail)(void *ctx, uint32_t id, int32_t code, const char *text);
+
+  /* For plugins of devices, in their fini: closes all that the device has
+   * opened. [load] */
+  void (*remove_device)(void *ctx, const tn_comm_device *device);
 } tn_comm;
 
 #ifdef __cplusplus

@@ -75,9 +75,9 @@ enum {                                    /* tn_kernel.flags */
 };
 #if TN_TARGET_MINOR >= 2
 /* tn_kernel.flags: compute may return TN_LATER, and the call completes when the
- * plugin calls host->complete (call.h). For the CPU, where a call is complete
- * at the return of compute otherwise. Not together with TN_KERNEL_ELEMENTWISE
- * or TN_KERNEL_REDUCTION. Without TN_KERNEL_REENTRANT, other calls without it
+ * plugin calls host->complete (call.h). Not together with
+ * TN_KERNEL_ELEMENTWISE, TN_KERNEL_REDUCTION, TN_KERNEL_ASYNC or
+ * TN_KERNEL_CAPTURABLE. Without TN_KERNEL_REENTRANT, other calls without it
  * start only after the completion. */
 enum { TN_KERNEL_LATER = 1u << 8 };
 #endif

@@ -54,6 +54,8 @@ typedef struct tn_test_runner {
   const char *plugin;
   uint64_t seed;
   int64_t limit_ms;
+  size_t part; /* the first operator that is tested */
+  size_t n_parts;
   bool is_brief; /* passed cases are not printed one by one */
   bool is_here;  /* no child: for debuggers */
   int n;

@@ -21,6 +21,7 @@
  * --limit S  seconds for one case; default 10. Loading has six times as many
  * --brief    passed cases are comments, with one result for each operator;
  *            `verbose: true` in a meson.build then shows the failed ones only
+ * --part K/N only every N-th operator, from number K on: for slow tools
  * --here     no child process, for debuggers; a crash ends the program
  *
  * RESULTS. For every operator
@@ -351,8 +352,9 @@ typedef struct tn_test_words {
 
 /* Whether the word is an option; `*skip` is then how many words it has. */
 static bool tn_test_is_option(const char *word, int *skip) {
-  const bool has_value =
-      strcmp(word, "--seed") == 0 || strcmp(word, "--limit") == 0;
+  const bool has_value = strcmp(word, "--seed") == 0 ||
+                         strcmp(word, "--limit") == 0 ||
+                         strcmp(word, "--part") == 0;
   *skip = has_value ? 2 : 1;
   return word[0] == '-' && word[1] == '-';
 }
@@ -388,7 +390,7 @@ static tn_runtime *tn_test_create_runtime(tn_test *t,
 /* The cases of every operator but of those that were given up. */
 static void tn_test_run_operators(tn_test *t, const tn_test_plugin *plugin) {
   const tn_test_runner *r = t->runner;
-  for (size_t i = 0; i < plugin->n_operators; ++i) {
+  for (size_t i = r->part; i < plugin->n_operators; i += r->n_parts) {
     const size_t group = i < TN_TEST_GROUPS ? i : TN_TEST_GROUPS - 1;
     t->group = (uint32_t)group;
     if (r->given_up[group] > 0)
@@ -524,7 +526,16 @@ static bool tn_test_run_one(tn_test_runner *r, const tn_test_plugin *plugin,
   return tn_test_blame(r, why, was_late);
 }
 
-/* Reads the command line. False if it has no file. */
+/* Reads "K/N". False if it is something else. */
+static bool tn_test_read_part(tn_test_runner *r, const char *text) {
+  char *slash = NULL, *end = NULL;
+  r->part = strtoul(text, &slash, 10);
+  if (slash == text || *slash != '/') return false;
+  r->n_parts = strtoul(slash + 1, &end, 10);
+  return end != slash + 1 && *end == '\0' && r->part < r->n_parts;
+}
+
+/* Reads the command line. False if it has no file, or an option is wrong. */
 static bool tn_test_read_words(tn_test_runner *r, tn_test_words *words) {
   for (int i = 0, skip = 1; i < words->n; i += skip) {
     const char *word = words->v[i];
@@ -537,9 +548,12 @@ static bool tn_test_read_words(tn_test_runner *r, tn_test_words *words) {
     if (strcmp(word, "--seed") == 0) r->seed = strtoull(value, NULL, 10);
     if (strcmp(word, "--limit") == 0)
       r->limit_ms = (int64_t)(strtod(value, NULL) * 1000);
+    if (strcmp(word, "--part") == 0 && !tn_test_read_part(r, value))
+      return false;
     r->is_brief |= strcmp(word, "--brief") == 0;
     r->is_here |= strcmp(word, "--here") == 0;
   }
+  if (r->n_parts == 0) r->n_parts = 1;
   if (r->limit_ms <= 0) r->limit_ms = TN_TEST_LIMIT_S * 1000;
   return words->n_files > 0;
 }
@@ -566,8 +580,8 @@ static int tn_test_main(const tn_test_plugin *plugin, int argc, char **argv) {
   r.seed = 1;
   if (!tn_test_read_words(&r, &words)) {
     fprintf(stderr,
-            "usage: %s PLUGIN... [--seed N] [--limit SECONDS] [--brief] "
-            "[--here]\n",
+            "usage: %s PLUGIN... [--seed N] [--limit SECONDS] [--part K/N] "
+            "[--brief] [--here]\n",
             argv[0]);
     return 2;
   }
