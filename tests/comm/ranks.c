@@ -6,8 +6,10 @@
  */
 #include "ranks.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 enum { MANY = 1 << 17 };
@@ -245,6 +247,26 @@ static int call_alone(void) {
   return 0;
 }
 
+/* mpirun may end all processes as soon as one has ended without MPI_Finalize,
+ * which a broken group makes impossible. So rank 0 holds a lock until it has
+ * printed its results, and the others wait for it before they end. */
+static int open_lock(int rank) {
+  const char *path = getenv("COMM_TEST_LOCK");
+  const int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+  if (rank == 0 && fd >= 0) (void)flock(fd, LOCK_EX);
+  return fd;
+}
+
+static void wait_for_rank_0(int rank, int lock) {
+  if (rank != 0 && lock >= 0) (void)flock(lock, LOCK_SH);
+}
+
+static int find_rank(void) {
+  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+  if (!rank) rank = getenv("PMI_RANK");
+  return rank ? atoi(rank) : 0;
+}
+
 int main(int argc, char **argv) {
   const test_case *const lists[] = {reduce_cases, exchange_cases, tape_cases,
                                     graph_cases, failure_cases};
@@ -262,6 +284,7 @@ int main(int argc, char **argv) {
   const char *only = argc > (is_local ? 3 : 2) ? argv[argc - 1] : NULL;
   const char *engine = getenv("COMM_TEST_ENGINE");
   const int is_naive = engine && atoi(engine) == TN_ENGINE_NAIVE;
+  const int rank = find_rank(), lock = open_lock(rank);
   int number = 0, n_failed = 0;
   alarm(240); /* a hanging case ends the program */
   for (size_t l = 0; l < sizeof lists / sizeof *lists; ++l)
@@ -277,8 +300,8 @@ int main(int argc, char **argv) {
       else
         n_failed += run_case(c, ++number, is_local, n);
     }
-  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-  if (!rank) rank = getenv("PMI_RANK");
-  if (is_local || !rank || atoi(rank) == 0) printf("1..%d\n", number);
+  if (is_local || rank == 0) printf("1..%d\n", number);
+  (void)fflush(stdout);
+  wait_for_rank_0(rank, lock);
   return n_failed > 0;
 }
