@@ -16,8 +16,9 @@
 #include "mpi_thread.h"
 
 enum {
-  GRACE_NS = 100000000,   /* for messages on their way */
-  MESSAGE_NS = 1000000000 /* for those of a rank that has left */
+  GRACE_NS = 100000000,    /* for messages on their way */
+  MESSAGE_NS = 1000000000, /* for those of a rank that has left */
+  EARLY = 64               /* notices before the end of a join */
 };
 
 static mpi_group *groups;
@@ -105,10 +106,22 @@ static int obey_limit(mpi_group *g, const comm_task *task) {
   return 1;
 }
 
+/* Notices of groups that this rank has not finished to join, or has left. The
+ * oldest one is overwritten. */
+static mpi_notice early[EARLY];
+static uint32_t n_early;
+
+static void keep_notice(const mpi_notice *notice) {
+  early[n_early++ % EARLY] = *notice;
+}
+
 void mpi_take_notice(const mpi_notice *notice) {
   mpi_group *g = groups;
   while (g && g->id != notice->id) g = g->next;
-  if (!g) return;
+  if (!g) {
+    keep_notice(notice);
+    return;
+  }
   if (notice->position < g->limit) {
     g->limit = notice->position;
     g->limit_code = notice->code;
@@ -359,6 +372,8 @@ void mpi_add_group(mpi_group *g) {
   g->limit = INT64_MAX;
   g->next = groups;
   groups = g;
+  for (uint32_t i = 0; i < EARLY; ++i)
+    if (early[i].id == g->id) mpi_take_notice(&early[i]);
 }
 
 void mpi_run_break(mpi_command *command) {
