@@ -126,8 +126,9 @@ tn_code tn_group_split(tn_rank_group *group, int32_t colour, int32_t key,
   TN__REQUIRE(name);
   const tn_comm *comm = group->comm;
   TN__TRY(create_group(group->rt, comm, &part));
-  const tn_code rc = comm->split(comm->ctx, group->info.id, colour, key, name,
-                                 &part->info, &why);
+  const tn_comm_split how = {sizeof how, colour, key, 0, name};
+  const tn_code rc =
+      comm->split(comm->ctx, group->info.id, &how, &part->info, &why);
   if (rc == TN_OK && part->info.size > 0)
     *out = part;
   else

@@ -152,25 +152,25 @@ static int32_t get_group(comm_instance *self, uint32_t id, comm_group **out,
   return code;
 }
 
-static int32_t split_group(void *ctx, uint32_t id, int32_t colour, int32_t key,
-                           const char *name, tn_comm_group *out,
-                           tn_comm_reason *why) {
+static int32_t split_group(void *ctx, uint32_t id, const tn_comm_split *how,
+                           tn_comm_group *out, tn_comm_reason *why) {
+  const int joins = how->colour >= 0;
   comm_instance *self = ctx;
   comm_group *from = NULL;
   int32_t code = get_group(self, id, &from, why);
   if (code != TN_OK) return code;
   begin_joining(self);
-  code = colour < 0 ? TN_OK : check_name(self, name, why);
+  code = joins ? check_name(self, how->name, why) : TN_OK;
   (void)pthread_mutex_unlock(&self->lock);
   comm_group *g =
-      code == TN_OK ? create_group(self, colour < 0 ? "" : name) : NULL;
+      code == TN_OK ? create_group(self, joins ? how->name : "") : NULL;
   if (code == TN_OK && !g) code = comm_fail(why, TN_OUT_OF_MEMORY, "no memory");
   if (code == TN_OK) {
     g->backend = from->backend;
     g->check = from->check;
     g->timeout = from->timeout;
     g->info.size = 0;
-    code = from->backend->split(from, g, colour, key, why);
+    code = from->backend->split(from, g, how->colour, how->key, why);
   }
   if (code == TN_OK) copy_info(g, out);
   if (code == TN_OK && g->info.size > 0) {
@@ -346,8 +346,10 @@ static int32_t open_device(comm_group *g, const tn_comm_device *device,
   tn_comm_group info = {.struct_size = sizeof info};
   copy_info(g, &info);
   if (code == TN_OK)
-    code = device->open(device->ctx, &info, shared.key, device_id, &o->handle,
-                        why);
+    code = device->open(device->ctx,
+                        &(tn_comm_opening){sizeof(tn_comm_opening), device_id,
+                                           &info, shared.key},
+                        &o->handle, why);
   if (code != TN_OK) {
     free(o);
     return code;
@@ -369,25 +371,26 @@ static const tn_comm_device *find_device(const comm_instance *self,
   return NULL;
 }
 
-static int32_t get_opened(void *ctx, uint32_t id, int32_t device_type,
-                          int32_t device_id, void **out, tn_comm_reason *why) {
+static int32_t get_opened(void *ctx, uint32_t id, const tn_comm_place *place,
+                          void **out, tn_comm_reason *why) {
   comm_instance *self = ctx;
   comm_group *g = NULL;
   int32_t code = get_group(self, id, &g, why);
   if (code != TN_OK) return code;
-  const tn_comm_device *device = find_device(self, device_type);
+  const tn_comm_device *device = find_device(self, place->device_type);
   if (!device)
     return comm_fail(why, TN_UNSUPPORTED,
                      "no plugin makes calls of groups on devices of type %d",
-                     (int)device_type);
+                     (int)place->device_type);
   begin_joining(self);
   const comm_opened *o = g->opened;
-  while (o && (o->device != device || o->device_id != device_id)) o = o->next;
+  while (o && (o->device != device || o->device_id != place->device_id))
+    o = o->next;
   (void)pthread_mutex_unlock(&self->lock);
   if (o)
     *out = o->handle;
   else
-    code = open_device(g, device, device_id, out, why);
+    code = open_device(g, device, place->device_id, out, why);
   end_joining(self);
   return code;
 }

@@ -245,8 +245,10 @@ static int32_t prepare_call(making *m) {
     code = comm->begin(comm->ctx, call->group.id,
                        call->request.is_message ? NULL : text, &m->why);
   if (code == TN_OK)
-    code = comm->opened(comm->ctx, call->group.id, TN_DEVICE_CUDA,
-                        call->frame->run->device_id, &opened, &m->why);
+    code = comm->opened(
+        comm->ctx, call->group.id,
+        &(tn_comm_place){TN_DEVICE_CUDA, call->frame->run->device_id}, &opened,
+        &m->why);
   m->member = opened;
   return code;
 }

@@ -68,10 +68,10 @@ static void stop_member(nccl_member *m) {
   if (m->stream) (void)library->stream_destroy(m->stream);
 }
 
-static int32_t open_member(void *ctx, const tn_comm_group *group,
-                           const void *key, int32_t device_id, void **out,
+static int32_t open_member(void *ctx, const tn_comm_opening *how, void **out,
                            tn_comm_reason *why) {
   nccl_instance *self = ctx;
+  const int32_t device_id = how->device_id;
   tn_device_error error = {.struct_size = sizeof error};
   *out = NULL;
   nccl_member *m = calloc(1, sizeof *m);
@@ -84,7 +84,7 @@ static int32_t open_member(void *ctx, const tn_comm_group *group,
   }
   m->instance = self;
   m->device_id = device_id;
-  code = start_member(m, group, key, why);
+  code = start_member(m, how->group, how->key, why);
   if (code != TN_OK) stop_member(m);
   self->scope->leave(self->scope, device_id);
   if (code == TN_OK)

@@ -110,8 +110,10 @@ static const char *divides_groups(member *me) {
   const double mine[] = {me->rank};
   double want[] = {0}, order[8];
   tn_array *in = make_vector(me, TN_F32, 1, mine), *out = NULL, *all = NULL;
-  if (me->comm->split(me->comm->ctx, me->world.id, me->rank % 2, -me->rank,
-                      "half", &half, &why) != TN_OK)
+  const tn_comm_split halves = {sizeof halves, me->rank % 2, -me->rank, 0,
+                                "half"};
+  if (me->comm->split(me->comm->ctx, me->world.id, &halves, &half, &why) !=
+      TN_OK)
     FAIL("split: %s", why.text);
   int n = 0;
   for (int r = me->size - 1; r >= 0; --r)
@@ -130,8 +132,8 @@ static const char *divides_groups(member *me) {
   tn_array_release(all);
 
   tn_comm_group none = {.struct_size = sizeof none};
-  if (me->comm->split(me->comm->ctx, me->world.id, me->rank == 0 ? 0 : -1, 0,
-                      "first", &none, &why) != TN_OK)
+  const tn_comm_split one = {sizeof one, me->rank == 0 ? 0 : -1, 0, 0, "first"};
+  if (me->comm->split(me->comm->ctx, me->world.id, &one, &none, &why) != TN_OK)
     FAIL("split: %s", why.text);
   HOLDS(none.size == (me->rank == 0 ? 1 : 0));
   HOLDS(me->comm->leave(me->comm->ctx, half.id, &why) == TN_OK);

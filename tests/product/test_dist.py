@@ -109,7 +109,7 @@ def packages_have_all_fields_of_a_package():
     tap.equal(source["Source"], "tenon", "source")
     names = [package["Package"] for package in packages]
     tap.equal(names, ["libtenon0", "libtenon-dev", "tenon-plugins",
-                      "tenon-plugins-cuda", "tenon", "opgen", "tenon-doc"],
+                      "tenon-plugins-mpi", "tenon-plugins-cuda", "tenon", "opgen", "tenon-doc"],
               "packages")
     for package in packages:
         for field in ("Architecture", "Depends", "Description"):

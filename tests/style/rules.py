@@ -18,7 +18,7 @@ from words import C_FILES, COMMENT, Tree  # noqa: E402
 
 PARAMETERS = 5
 # Violations that are known, by the title of the rule. A number may only fall.
-ALLOWED = {"functions have at most five parameters": 33}
+ALLOWED = {"functions have at most five parameters": 31}
 # A type that begins in column one, a name, parameters without parentheses of
 # their own or with those of function pointers, and the end of the head.
 HEAD = re.compile(

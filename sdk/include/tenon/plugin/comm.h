@@ -45,6 +45,29 @@ typedef struct tn_comm_group {
   uint32_t check;      /* ranks compare their calls */
 } tn_comm_group;
 
+/* How to divide a group. */
+typedef struct tn_comm_split {
+  uint32_t struct_size;
+  int32_t colour; /* members with the same one form a group; below 0: none */
+  int32_t key;    /* orders them, then the old rank does */
+  uint32_t reserved;
+  const char *name; /* of the new group */
+} tn_comm_split;
+
+/* A device. */
+typedef struct tn_comm_place {
+  int32_t device_type;
+  int32_t device_id;
+} tn_comm_place;
+
+/* How to join a group on a device. */
+typedef struct tn_comm_opening {
+  uint32_t struct_size;
+  int32_t device_id;
+  const tn_comm_group *group;
+  const void *key; /* what rank 0 created */
+} tn_comm_opening;
+
 /* Why a function failed. */
 typedef struct tn_comm_reason {
   char text[1024];
@@ -64,8 +87,8 @@ typedef struct tn_comm_device {
 
   /* Joins the group on a device; all ranks call it at the same time, with the
    * key of rank 0. *out is passed to close. [any] */
-  int32_t (*open)(void *ctx, const tn_comm_group *group, const void *key,
-                  int32_t device_id, void **out, tn_comm_reason *why);
+  int32_t (*open)(void *ctx, const tn_comm_opening *how, void **out,
+                  tn_comm_reason *why);
 
   /* Leaves the group on the device, after its calls have ended. [any] */
   void (*close)(void *ctx, void *opened);
@@ -88,11 +111,10 @@ typedef struct tn_comm {
   int32_t (*join)(void *ctx, const tn_comm_join *how, tn_comm_group *out,
                   tn_comm_reason *why);
 
-  /* Divides a group: members with the same `colour` form a new one, ordered by
-   * `key` and then by rank. Below 0: this member joins none, and out->size is
-   * 0. All members of the group call it. [host-thread] */
-  int32_t (*split)(void *ctx, uint32_t id, int32_t colour, int32_t key,
-                   const char *name, tn_comm_group *out, tn_comm_reason *why);
+  /* Divides a group. Of a member that joins none, out->size is 0. All members
+   * of the group call it. [host-thread] */
+  int32_t (*split)(void *ctx, uint32_t id, const tn_comm_split *how,
+                   tn_comm_group *out, tn_comm_reason *why);
 
   /* Leaves a group. Its calls that have not ended fail with TN_BUSY; later ones
    * fail with TN_NOT_FOUND. The name stays in use. [host-thread] */
@@ -113,8 +135,8 @@ typedef struct tn_comm {
 
   /* What tn_comm_device.open created for a group and a device; the first call
    * opens it, and waits for the other ranks. [any] */
-  int32_t (*opened)(void *ctx, uint32_t id, int32_t device_type,
-                    int32_t device_id, void **out, tn_comm_reason *why);
+  int32_t (*opened)(void *ctx, uint32_t id, const tn_comm_place *place,
+                    void **out, tn_comm_reason *why);
 
   /* The next two are for the calls of a plugin for devices.
    *
