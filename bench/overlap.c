@@ -18,8 +18,8 @@
 #include <tenon/comm.h>
 
 #include "measure.h"
-#include "nets.h"
 #include "train.h"
+#include "train_nets.h"
 
 enum { RANKS = 2, WARM = 2, ROUNDS = 11, VARIANTS = 3 };
 enum { GRADIENTS, BOTH, ALL_REDUCE }; /* variants */

@@ -17,7 +17,7 @@
 #include <tenon/kernel_options.h>
 
 #include "measure.h"
-#include "nets.h"
+#include "train_nets.h"
 
 enum { WARM = 3 };                 /* steps until one is launched as one */
 enum { ROUNDS = 20, BEHIND = 10 }; /* of steps, on a device; as the peer does */

@@ -53,6 +53,9 @@ SAME(sizeof(int), sizeof(ncclDataType_t));
 SAME(sizeof(int), sizeof(ncclRedOp_t));
 SAME(sizeof(int), sizeof(CUresult));
 
+/* clang's enumerations without negative numbers are unsigned. */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+
 #define CALL(field, symbol, arguments, names)   \
   extern int cuda_check_nccl_##field arguments; \
   int cuda_check_nccl_##field arguments {       \

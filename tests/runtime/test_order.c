@@ -194,7 +194,7 @@ Test(order, prepared_calls_take_their_turn_too) {
   const tn_preparation what = {.struct_size = sizeof what,
                                .op = note,
                                .inputs = {1, &other},
-                               .outputs = {1, &y}};
+                               .outputs = {1, &y, NULL}};
   cr_assert_eq(tn_call_prepare(rt, &what, &prepared), TN_OK, "%s",
                tn_error_text());
   push_gate(x, &late);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The nets of train.h as graphs, for the programs that measure their steps.
  */
-#ifndef TENON_BENCH_NETS_H_
-#define TENON_BENCH_NETS_H_
+#ifndef TENON_BENCH_TRAIN_NETS_H_
+#define TENON_BENCH_TRAIN_NETS_H_
 
 #include <tenon/graph.h>
 
@@ -34,4 +34,4 @@ void nets_create_weights(tn_runtime *rt, tn_graph *g, tn_place place,
 /* Releases the arrays of the weights. */
 void nets_release_weights(nets_weights *w);
 
-#endif /* TENON_BENCH_NETS_H_ */
+#endif /* TENON_BENCH_TRAIN_NETS_H_ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The nets of the measuring programs, as graphs, and arrays for their weights.
  */
-#include "nets.h"
+#include "train_nets.h"
 
 #include <stdarg.h>
 #include <stdio.h>
