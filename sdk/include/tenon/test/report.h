@@ -79,6 +79,15 @@ typedef struct tn_test_runner {
   tn_child child;
 } tn_test_runner;
 
+/* Reads "K/N". False if it is something else. */
+static bool tn_test_read_part(tn_test_runner *r, const char *text) {
+  char *slash = NULL, *end = NULL;
+  r->part = strtoul(text, &slash, 10);
+  if (slash == text || *slash != '/') return false;
+  r->n_parts = strtoul(slash + 1, &end, 10);
+  return end != slash + 1 && *end == '\0' && r->part < r->n_parts;
+}
+
 /* A run of the tests, and the case that it is at: the child. */
 typedef struct tn_test {
   tn_runtime *rt;

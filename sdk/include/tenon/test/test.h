@@ -21,7 +21,7 @@
  * --limit S  seconds for one case; default 10. Loading has six times as many
  * --brief    passed cases are comments, with one result for each operator;
  *            `verbose: true` in a meson.build then shows the failed ones only
- * --part K/N only every N-th operator, from number K on: for slow tools
+ * --part K/N only every N-th operator, from number K on
  * --here     no child process, for debuggers; a crash ends the program
  *
  * RESULTS. For every operator
@@ -526,15 +526,6 @@ static bool tn_test_run_one(tn_test_runner *r, const tn_test_plugin *plugin,
   return tn_test_blame(r, why, was_late);
 }
 
-/* Reads "K/N". False if it is something else. */
-static bool tn_test_read_part(tn_test_runner *r, const char *text) {
-  char *slash = NULL, *end = NULL;
-  r->part = strtoul(text, &slash, 10);
-  if (slash == text || *slash != '/') return false;
-  r->n_parts = strtoul(slash + 1, &end, 10);
-  return end != slash + 1 && *end == '\0' && r->part < r->n_parts;
-}
-
 /* Reads the command line. False if it has no file, or an option is wrong. */
 static bool tn_test_read_words(tn_test_runner *r, tn_test_words *words) {
   for (int i = 0, skip = 1; i < words->n; i += skip) {
@@ -553,7 +544,6 @@ static bool tn_test_read_words(tn_test_runner *r, tn_test_words *words) {
     r->is_brief |= strcmp(word, "--brief") == 0;
     r->is_here |= strcmp(word, "--here") == 0;
   }
-  if (r->n_parts == 0) r->n_parts = 1;
   if (r->limit_ms <= 0) r->limit_ms = TN_TEST_LIMIT_S * 1000;
   return words->n_files > 0;
 }
@@ -577,7 +567,7 @@ static int tn_test_main(const tn_test_plugin *plugin, int argc, char **argv) {
   static tn_test_runner r;
   tn_test_words words = {argc - 1, argv + 1, 0};
   r.plugin = plugin->name;
-  r.seed = 1;
+  r.seed = r.n_parts = 1;
   if (!tn_test_read_words(&r, &words)) {
     fprintf(stderr,
             "usage: %s PLUGIN... [--seed N] [--limit SECONDS] [--part K/N] "
