@@ -73,17 +73,19 @@ void tn__planned_deliver(tn__planned *call, const tn_outputs *outputs) {
   tn__call_disown_arrays(call->state);
 }
 
-tn_code tn__planned_create(const tn__target_op *target, const tn_inputs *in,
-                           const tn_outputs *out, tn__planned **result) {
+TN__COLD tn_code tn__planned_create(const tn__target_op *target,
+                                    const tn_inputs *in, const tn_outputs *out,
+                                    tn__planned **result) {
   tn__planned *call = NULL;
   *result = NULL;
   TN__TRY(open_call(target, &call));
   return finish_call(call, tn__call_plan_forward(call->state, in, out), result);
 }
 
-tn_code tn__planned_create_backward(tn__caller *caller, tn_operator *op,
-                                    const tn_backward *call,
-                                    tn__planned **result) {
+TN__COLD tn_code tn__planned_create_backward(tn__caller *caller,
+                                             tn_operator *op,
+                                             const tn_backward *call,
+                                             tn__planned **result) {
   tn__planned *created = NULL;
   const tn__target_op target = {caller, op, call->params, TN_PASS_BACKWARD,
                                 call->flags};

@@ -173,8 +173,9 @@ static tn_code begin_call(const tn__env *env, tn_prepared **out) {
   return TN_OK;
 }
 
-tn_code tn__prepared_create(const tn__target_op *target, const tn_inputs *in,
-                            const tn_outputs *out, tn_prepared **result) {
+TN__COLD tn_code tn__prepared_create(const tn__target_op *target,
+                                     const tn_inputs *in, const tn_outputs *out,
+                                     tn_prepared **result) {
   tn_prepared *call = NULL;
   *result = NULL;
   tn_code rc = begin_call(target->caller->env, &call);
