@@ -119,6 +119,7 @@ static tn_code scan_pieces(tn__example_file *file, tn__line_scan *scan,
 
 tn_code tn__scan_lines(tn__example_file *file, tn__line_scan *scan) {
   piece p = {0};
+  if (file->file.size == 0) return TN_OK;
   tn_code rc = read_more(file, &p, 0);
   if (rc == TN_OK) rc = scan_pieces(file, scan, &p);
   tn__free(file->env, p.room.data);

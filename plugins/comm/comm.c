@@ -191,13 +191,15 @@ static int32_t leave_group(void *ctx, uint32_t id, tn_comm_reason *why) {
   const int32_t code = get_group(self, id, &g, why);
   if (code != TN_OK) return code;
   comm_break(g, NULL, TN_BUSY, "the rank left the group");
-  (void)pthread_mutex_lock(&self->lock);
+  begin_joining(self); /* another thread may still open a device for it */
   const int first = !g->left;
   g->left = 1;
   (void)pthread_mutex_unlock(&self->lock);
-  if (!first) return TN_OK;
-  comm_wait_idle(g);
-  g->backend->leave(g);
+  if (first) {
+    comm_wait_idle(g);
+    g->backend->leave(g);
+  }
+  end_joining(self);
   return TN_OK;
 }
 
