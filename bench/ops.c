@@ -3,7 +3,7 @@
  * the least of several batches, in processor time of the one computing thread:
  * other load on the machine can only increase it.
  *
- *   ops PLUGIN.so ... [-- PART ...]    only rows whose name has such a part
+ *   ops PLUGIN.so ... [-- PART ...]    only rows with such a part in the name
  *   ops --rows                         "PASS/ROW FLOPS GOAL" of all of them
  *   ops --inputs                       their inputs, as lines of JSON,
  *                                      for peers that are not in C

@@ -3,8 +3,8 @@
  * and parameters are those of the operator.
  *
  * A backward call of cuDNN needs memory that a forward call for training has
- * filled, whose size only cuDNN knows. The operator has no output for it. So a
- * forward call fills nothing, and a backward call computes the forward pass
+ * filled. Only cuDNN knows its size, and the operator has no output for it. So
+ * a forward call fills nothing, and a backward call computes the forward pass
  * again, into its workspace. `kept`, which only the kernels of the CPU read,
  * gets zeros, so that equal calls have equal outputs.
  */
@@ -339,7 +339,7 @@ static int run_weights(const pass *p, dnn_handle handle) {
       plan->reserve, p->r.reserve);
 }
 
-/* The gradient of weights needs what that of data leaves in `reserve`. */
+/* The gradient of weights reads `reserve`, which that of data has filled. */
 static int run_backward(void *arg, dnn_handle handle) {
   const pass *p = arg;
   int status = run_forward(arg, handle);

@@ -225,7 +225,7 @@ static void solve_lu(const fake_job *w, const double *a, const int *pivots,
 
 /* -------------------------------------------------------------- reflections */
 
-/* Applies reflection k, whose vector is in column k of a, to column x. */
+/* Applies reflection k, by its vector in column k of a, to column x. */
 static void reflect_column(const double *a, int m, int ld, int k, double factor,
                            double *x) {
   double sum = x[k];
@@ -517,7 +517,7 @@ static void add_matrices(const fake_job *w, fake_uses *reads,
   add_use(writes, w->c, count_extent(w->ldc, w->n, w->n, width));
 }
 
-/* A matrix needs its rows in memory, and what is written has an address. */
+/* A matrix needs its rows in memory, and results need an address. */
 static int check_job(const fake_job *w) {
   const int side = w->side == SOLVER_LEFT ? w->m : w->n;
   const int rows = is_triangular(w)        ? side

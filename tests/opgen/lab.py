@@ -65,7 +65,7 @@ class Lab:
 
     def build(self, folder, source="", hidden=True, given=()):
         """Makes lab.so beside the manifests; returns the folder. `given` are
-        paths behind `--with`."""
+        paths after `--with`."""
         out = folder / "generated"
         tap.output([*self.opgen, "generate", folder / "plugin.yaml",
                     "-o", out, *(f"--with={each}" for each in given)])

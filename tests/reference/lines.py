@@ -6,8 +6,8 @@ tests/plugins/forms/lines.yaml for test_lines.c (tests/plugins/cases.c).
     lines.py > lines_cases.inc
 
 Inputs are drawn by NumPy, results computed by it in double precision. The
-committed file was made with NumPy 1.24.2 and SciPy 1.10.1, Python 3.11, whose
-scipy.special computes softmax and logsumexp of real numbers. Gradients are the
+committed file was made with NumPy 1.24.2 and SciPy 1.10.1, Python 3.11.
+scipy.special computed softmax and logsumexp of real numbers. Gradients are the
 imaginary parts of the weighted sum of the outputs after a step of 1e-30 off the
 real axis.
 """

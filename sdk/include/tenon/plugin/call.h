@@ -176,7 +176,8 @@ struct tn_host {
 
   /* Stores the description of a failure of `call` and returns `code`, so that a
    * function can end with `return TN_FAIL(call, ...)`. The last description of
-   * a call wins. The host adds operator, kernel, plugin and shapes. Formats as
+   * a call wins; in a parallel loop that of the failing slice that begins
+   * lowest. The host adds operator, kernel, plugin and shapes. Formats as
    * printf does; the text is copied. [any] */
   int32_t (*fail)(const tn_frame *call, int32_t code, const char *file,
                   int32_t line, const char *format, ...) TN_PRINTF(5, 6);
