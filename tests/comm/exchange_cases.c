@@ -111,12 +111,15 @@ static const char *serves_meanwhile(member *me) {
   char params[80];
   const double mine[] = {me->rank}, want[] = {last};
   tn_array *in = make_vector(me, TN_F32, 1, mine), *got = NULL, *sent = NULL;
+  tn_array *met = NULL;
   snprintf(params, sizeof params, "from=%d shape=(1) tag=5 service=true", last);
   OK(call_one(me, "comm.recv", params, NULL, &got));
-  TRY(meet(me));
+  OK(call_one(me, "comm.barrier", "", NULL, &met));
+  OK(tn_array_wait(met));
   snprintf(params, sizeof params, "to=%d tag=5 service=true", next);
   OK(call_one(me, "comm.send", params, in, &sent));
   TRY(expect(me, got, want, 1, 0));
+  tn_array_release(met);
   tn_array_release(sent);
   tn_array_release(got);
   tn_array_release(in);
