@@ -178,18 +178,13 @@ static tn_code copy_value(tn_kvstore *kv, const tn__kv_entry *entry,
   return rc == TN_OK ? tn_array_wait(*out) : rc;
 }
 
-/* Without a value there is no answer. So a failed one breaks the group, and the
- * rank that waits gets the reason. */
+/* A value that carries an error is no message. */
 static tn_code serve_pull(const peer *p, const tn__kv_entry *entry,
                           int64_t tag) {
-  const tn__kv_async *async = p->kv->async;
   tn_array *value = NULL;
   tn_code rc = copy_value(p->kv, entry, &value);
   if (rc == TN_OK)
     rc = send_message(p->kv, &(message){p->rank, tag, value, true}, NULL);
-  if (rc != TN_OK)
-    (void)async->comm->fail(async->comm->ctx, async->group.id, rc,
-                            tn_error_text());
   tn_array_release(value);
   return rc;
 }
@@ -221,12 +216,20 @@ static tn_code read_request(const peer *p, request *out) {
   return rc;
 }
 
-/* Ends when the rank has released the store, or the group is broken. */
+/* Ends when the rank has released the store, or the group is broken: also by a
+ * request that fails, because the rank would wait for its answer. */
 static void *serve_peer(void *arg) {
   const peer *p = arg;
-  request what;
-  while (read_request(p, &what) == TN_OK && what.what != END)
-    if (serve_request(p, &what) != TN_OK) break;
+  const tn__kv_async *async = p->kv->async;
+  request what = {0, 0, 0};
+  tn_code rc = TN_OK;
+  while (rc == TN_OK && what.what != END) {
+    rc = read_request(p, &what);
+    if (rc == TN_OK && what.what != END) rc = serve_request(p, &what);
+  }
+  if (rc != TN_OK)
+    (void)async->comm->fail(async->comm->ctx, async->group.id, rc,
+                            tn_error_text());
   return NULL;
 }
 
@@ -333,17 +336,11 @@ void tn__kv_async_close(tn_kvstore *kv) {
 
 /* ----------------------------------------------------------------- the rank */
 
-static int64_t number_of(const tn_kvstore *kv, const tn__kv_entry *entry) {
-  int64_t i = 0;
-  while (kv->table.v[i] != entry) ++i;
-  return i;
-}
-
 tn_code tn__kv_async_push(tn_kvstore *kv, tn__kv_group *group) {
   const tn__kv_entry *entry = group->entry;
   TN__TRY(tn__kv_sum(kv, group));
   if (entry->owner == kv->ranks.rank) return tn__kv_update(kv, group);
-  const request what = {PUSH, number_of(kv, entry), 0};
+  const request what = {PUSH, entry->number, 0};
   TN__TRY(send_request(kv, entry->owner, &what));
   return send_message(
       kv, &(message){entry->owner, TAG_VALUE, group->received, false}, NULL);
@@ -351,7 +348,7 @@ tn_code tn__kv_async_push(tn_kvstore *kv, tn__kv_group *group) {
 
 tn_code tn__kv_async_pull(tn_kvstore *kv, tn__kv_entry *entry) {
   if (entry->owner == kv->ranks.rank) return TN_OK;
-  const request what = {PULL, number_of(kv, entry), next_tag(kv)};
+  const request what = {PULL, entry->number, next_tag(kv)};
   const tn_spec spec = spec_of(entry->local);
   TN__TRY(send_request(kv, entry->owner, &what));
   return receive_array(kv, entry->owner, what.tag, &spec, &entry->local);

@@ -38,6 +38,7 @@ typedef struct tn__kv_entry {
   tn_array *pushed;  /* the sum of the last call; never read */
   size_t group;      /* of the current batch, from 1; 0: none */
   tn_array *total;   /* over all ranks; NULL until it is needed */
+  int64_t number;    /* in the order of the inits */
   uint64_t bytes;    /* of the value */
   int32_t owner;     /* the rank that updates the value; -1: each rank */
 } tn__kv_entry;
