@@ -205,6 +205,7 @@ tn_code tn__kv_table_reserve(tn__kv_table *table, size_t n) {
 
 void tn__kv_table_add(tn__kv_table *table, tn__kv_entry *entry) {
   const size_t at = find_slot(table, &entry->key, entry->hash);
+  entry->number = (int64_t)table->n;
   table->v[table->n++] = entry;
   table->slots[at] = (uint32_t)table->n;
 }

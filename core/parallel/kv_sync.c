@@ -50,7 +50,7 @@ static void choose_owner(tn_kvstore *kv, tn__kv_entry *entry) {
   const tn_tensor *t = tn_array_tensor(entry->local);
   tn__kv_ranks *ranks = &kv->ranks;
   entry->bytes = (uint64_t)tn_tensor_bytes(t);
-  if (entry->bytes < ranks->owner_bytes) return;
+  if (entry->bytes < ranks->owner_bytes && !kv->kind->is_async) return;
   entry->owner = 0;
   for (int32_t r = 1; r < ranks->size; ++r)
     if (ranks->owned[r] < ranks->owned[entry->owner]) entry->owner = r;
@@ -63,7 +63,7 @@ void tn__kv_ranks_forget(tn_kvstore *kv, const tn__kv_entry *entry) {
 
 /* Whether the owner of a key updates it alone. */
 static bool has_owner(const tn_kvstore *kv, const tn__kv_entry *entry) {
-  return entry->owner >= 0 && tn__kv_has_updater(kv);
+  return entry->owner >= 0 && (kv->kind->is_async || tn__kv_has_updater(kv));
 }
 
 bool tn__kv_is_owner(const tn_kvstore *kv, const tn__kv_entry *entry) {

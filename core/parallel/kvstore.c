@@ -10,9 +10,13 @@
 
 /* -------------------------------------------------------------------- kinds */
 
-static const tn__kv_kind kinds[] = {{"local", true, false},
-                                    {"device", false, false},
-                                    {"dist_sync", false, true}};
+static const tn__kv_kind kinds[] = {{.name = "local", .on_cpu = true},
+                                    {.name = "device"},
+                                    {.name = "dist_sync", .has_ranks = true},
+                                    {.name = "dist_async",
+                                     .on_cpu = true,
+                                     .has_ranks = true,
+                                     .is_async = true}};
 
 static const tn__kv_kind *find_kind(const char *name) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
@@ -59,11 +63,13 @@ tn_code tn_kvstore_create(tn_runtime *rt, const char *kind,
   if (!found)
     return tn_fail(TN_INVALID,
                    "tn_kvstore_create: `%s` is no kind of store; the kinds are "
-                   "local, device and dist_sync",
+                   "local, device, dist_sync and dist_async",
                    kind);
   TN__TRY(create_store(rt, found, out));
   if (!found->has_ranks) return TN_OK;
-  const tn_code rc = tn__kv_ranks_init(*out, options);
+  (*out)->function = __func__;
+  tn_code rc = tn__kv_ranks_init(*out, options);
+  if (rc == TN_OK && found->is_async) rc = tn__kv_async_open(*out);
   if (rc == TN_OK) return rc;
   tn_kvstore_release(*out);
   *out = NULL;
@@ -82,6 +88,7 @@ static void drop_states(tn_kvstore *kv) {
 
 void tn_kvstore_release(tn_kvstore *kv) {
   if (!kv || atomic_fetch_sub(&kv->n_owners, 1) != 1) return;
+  tn__kv_async_close(kv);
   drop_states(kv);
   tn__kv_updater_deinit(&kv->updater);
   tn__kv_table_deinit(&kv->table);
@@ -106,6 +113,7 @@ int32_t tn_kvstore_size(const tn_kvstore *kv) {
 tn_code tn_kvstore_barrier(tn_kvstore *kv) {
   TN__REQUIRE(kv);
   if (!kv->kind->has_ranks) return TN_OK;
+  if (kv->async) TN__TRY(tn__kv_async_flush(kv));
   return tn__comm_barrier(kv->rt, kv->ranks.group);
 }
 
@@ -167,20 +175,25 @@ static tn_code add_keys(tn_kvstore *kv, const tn_keyed *items, size_t n) {
   return TN_OK;
 }
 
+static tn_code push_group(tn_kvstore *kv, tn__kv_group *group) {
+  if (kv->async) return tn__kv_async_push(kv, group);
+  TN__TRY(tn__kv_sum(kv, group));
+  return tn__kv_update(kv, group);
+}
+
 static tn_code push_values(tn_kvstore *kv, const tn_keyed *items, size_t n) {
   tn__kv_batch batch;
+  const bool is_sync = kv->kind->has_ranks && !kv->async;
   tn_code rc = tn__kv_batch_init(kv, items, n, &batch);
-  if (rc == TN_OK && kv->kind->has_ranks) rc = tn__kv_ranks_push(kv, &batch);
-  for (size_t g = 0; g < batch.n && rc == TN_OK && !kv->kind->has_ranks; ++g) {
-    rc = tn__kv_sum(kv, &batch.groups[g]);
-    if (rc == TN_OK) rc = tn__kv_update(kv, &batch.groups[g]);
-  }
+  if (rc == TN_OK && is_sync) rc = tn__kv_ranks_push(kv, &batch);
+  for (size_t g = 0; g < batch.n && rc == TN_OK && !is_sync; ++g)
+    rc = push_group(kv, &batch.groups[g]);
   tn__kv_batch_deinit(&batch);
   return rc;
 }
 
 static tn_code pull_group(tn_kvstore *kv, const tn__kv_group *group) {
-  tn_code rc = TN_OK;
+  tn_code rc = kv->async ? tn__kv_async_pull(kv, group->entry) : TN_OK;
   for (size_t i = 0; i < group->n && rc == TN_OK; ++i)
     rc = tn__kv_settle(kv, &group->entry->key, group->arrays[i],
                        tn_array_copy(group->arrays[i], group->entry->local));
@@ -196,10 +209,23 @@ static tn_code pull_values(tn_kvstore *kv, const tn_keyed *items, size_t n) {
   return rc;
 }
 
+/* Other ranks use what this one has just set, so all of them wait for it.
+ * Without the lock, which their requests need. */
+static tn_code agree_if_async(tn_kvstore *kv, tn_code rc) {
+  return kv->async ? tn__kv_ranks_agree(kv, rc) : rc;
+}
+
 tn_code tn_kvstore_init(tn_kvstore *kv, const tn_keyed *values, size_t n) {
   TN__REQUIRE(kv);
   lock_store(kv, __func__);
-  return unlock_store(kv, add_keys(kv, values, n));
+  const size_t n_before = kv->table.n;
+  tn_code rc = unlock_store(kv, add_keys(kv, values, n));
+  if (!kv->async) return rc;
+  rc = tn__kv_ranks_agree(kv, rc);
+  if (rc == TN_OK) return rc;
+  lock_store(kv, __func__);
+  remove_keys(kv, n_before);
+  return unlock_store(kv, rc);
 }
 
 tn_code tn_kvstore_push(tn_kvstore *kv, const tn_keyed *values, size_t n) {
@@ -238,6 +264,10 @@ tn_code tn_kvstore_broadcast(tn_kvstore *kv, const tn_keyed *values,
                              size_t n_values, const tn_keyed *out,
                              size_t n_out) {
   TN__REQUIRE(kv);
+  if (kv->async) {
+    TN__TRY(tn_kvstore_init(kv, values, n_values));
+    return tn_kvstore_pull(kv, out, n_out);
+  }
   lock_store(kv, __func__);
   const size_t n_before = kv->table.n;
   tn_code rc = add_keys(kv, values, n_values);
@@ -257,9 +287,9 @@ tn_code tn_kvstore_set_updater(tn_kvstore *kv, tn_kvstore_update *update,
   tn__kv_updater old = kv->updater;
   drop_states(kv);
   kv->updater = (tn__kv_updater){.update = update, .ctx = ctx, .drop = drop};
-  (void)unlock_store(kv, TN_OK);
+  const tn_code rc = unlock_store(kv, TN_OK);
   tn__kv_updater_deinit(&old);
-  return TN_OK;
+  return agree_if_async(kv, rc);
 }
 
 tn_code tn_kvstore_set_optimizer(tn_kvstore *kv, const char *name,
@@ -268,19 +298,20 @@ tn_code tn_kvstore_set_optimizer(tn_kvstore *kv, const char *name,
   TN__REQUIRE(name);
   lock_store(kv, __func__);
   tn__kv_updater updater, old = kv->updater;
-  const tn_code rc = tn__kv_updater_init(kv, name, params, &updater);
-  if (rc != TN_OK) return unlock_store(kv, rc);
+  tn_code rc = tn__kv_updater_init(kv, name, params, &updater);
+  if (rc != TN_OK) return agree_if_async(kv, unlock_store(kv, rc));
   if (old.op != updater.op) drop_states(kv);
   for (size_t i = 0; i < kv->table.n; ++i) tn__kv_drop_call(kv->table.v[i]);
   kv->updater = updater;
-  (void)unlock_store(kv, TN_OK);
+  rc = unlock_store(kv, TN_OK);
   tn__kv_updater_deinit(&old);
-  return TN_OK;
+  return agree_if_async(kv, rc);
 }
 
 tn_code tn_kvstore_save_states(tn_kvstore *kv, const char *path) {
   TN__REQUIRE(kv);
   TN__REQUIRE(path);
+  if (kv->async) TN__TRY(tn_kvstore_barrier(kv));
   lock_store(kv, __func__);
   return unlock_store(kv, tn__kv_states_save(kv, path));
 }
@@ -288,6 +319,7 @@ tn_code tn_kvstore_save_states(tn_kvstore *kv, const char *path) {
 tn_code tn_kvstore_load_states(tn_kvstore *kv, const char *path) {
   TN__REQUIRE(kv);
   TN__REQUIRE(path);
+  if (kv->async) TN__TRY(tn_kvstore_barrier(kv));
   lock_store(kv, __func__);
   return unlock_store(kv, tn__kv_states_load(kv, path));
 }

@@ -6,6 +6,7 @@
  *        kv_sum.c     sums the arrays of a key on the device of its value
  *        kv_update.c  updaters: none, a function, an operator with states
  *        kv_sync.c    sums and updates over the ranks of a group
+ *        kv_async.c   pushes that the owner of a key applies when they arrive
  *        kv_states.c  files of states
  *        kvstore.c    the public functions
  *
@@ -37,6 +38,7 @@ typedef struct tn__kv_entry {
   tn_array *pushed;  /* the sum of the last call; never read */
   size_t group;      /* of the current batch, from 1; 0: none */
   tn_array *total;   /* over all ranks; NULL until it is needed */
+  int64_t number;    /* in the order of the inits */
   uint64_t bytes;    /* of the value */
   int32_t owner;     /* the rank that updates the value; -1: each rank */
 } tn__kv_entry;
@@ -67,6 +69,7 @@ typedef struct tn__kv_kind {
   const char *name;
   bool on_cpu;    /* values are on cpu(0), not on the device of the init */
   bool has_ranks; /* values are the same on all ranks of a group */
+  bool is_async;  /* each key has an owner, which has its value */
 } tn__kv_kind;
 
 /* The part of a store with ranks. */
@@ -79,11 +82,14 @@ typedef struct tn__kv_ranks {
   uint64_t *owned; /* bytes that each rank owns */
 } tn__kv_ranks;
 
+typedef struct tn__kv_async tn__kv_async; /* kv_async.c */
+
 struct tn_kvstore {
   tn_runtime *rt;
   tn_variable *keeper; /* keeps the runtime */
   const tn__kv_kind *kind;
   tn__kv_ranks ranks;
+  tn__kv_async *async; /* NULL: other kinds */
   _Atomic int64_t n_owners;
   pthread_mutex_t lock;
   const char *function; /* in progress, for messages */
@@ -193,6 +199,20 @@ tn_code tn__kv_ranks_broadcast(tn_kvstore *kv, int32_t root, tn_array *from,
                                tn_array *to);
 /* Waits for all ranks, and returns the first failure among them. */
 tn_code tn__kv_ranks_agree(tn_kvstore *kv, tn_code code);
+
+/* --------------------------------------------------------------- kv_async.c */
+
+/* Begins and ends to serve the other ranks. All ranks call them; without the
+ * lock. After a failure of the first the second is called, too. */
+tn_code tn__kv_async_open(tn_kvstore *kv);
+void tn__kv_async_close(tn_kvstore *kv);
+/* Sums a group, and updates its value or sends the sum to its owner. */
+tn_code tn__kv_async_push(tn_kvstore *kv, tn__kv_group *group);
+/* Schedules a copy of the owner's value to that of this rank. */
+tn_code tn__kv_async_pull(tn_kvstore *kv, tn__kv_entry *entry);
+/* Waits until the owners have all earlier pushes of this rank. Without the
+ * lock. */
+tn_code tn__kv_async_flush(tn_kvstore *kv);
 
 /* -------------------------------------------------------------- kv_states.c */
 

@@ -66,6 +66,7 @@ struct comm_task {
   tn_dtype dtype;   /* 0: barrier */
   int32_t peer;     /* root, or the other rank of a message; -1: none */
   int32_t tag;      /* of a message */
+  int32_t service;  /* it waits without a limit */
   uint32_t n;       /* pieces */
   int64_t pack;     /* bytes */
   int64_t position; /* in the group, from 0; messages have none: -1 */

@@ -137,7 +137,8 @@ int32_t comm_send(const tn_frame *call) {
   return submit_message(call, p->group,
                         (comm_task){.kind = COMM_SEND,
                                     .peer = rank_of(p->to),
-                                    .tag = 2 * (int32_t)p->tag},
+                                    .tag = 2 * (int32_t)p->tag,
+                                    .service = p->service},
                         &call->in[COMM_SEND_IN_DATA]);
 }
 
@@ -156,7 +157,8 @@ int32_t comm_recv(const tn_frame *call) {
   return submit_message(call, p->group,
                         (comm_task){.kind = COMM_RECV,
                                     .peer = rank_of(p->from),
-                                    .tag = 2 * (int32_t)p->tag},
+                                    .tag = 2 * (int32_t)p->tag,
+                                    .service = p->service},
                         &call->out[COMM_RECV_OUT_OUT]);
 }
 

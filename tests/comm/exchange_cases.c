@@ -103,6 +103,29 @@ static const char *sends_around(member *me) {
   return meet(me);
 }
 
+/* A receive of a thread that serves others does not hold the calls after it:
+ * its message is sent only after all ranks have met. */
+static const char *serves_meanwhile(member *me) {
+  const int next = (me->rank + 1) % me->size;
+  const int last = (me->rank + me->size - 1) % me->size;
+  char params[80];
+  const double mine[] = {me->rank}, want[] = {last};
+  tn_array *in = make_vector(me, TN_F32, 1, mine), *got = NULL, *sent = NULL;
+  tn_array *met = NULL;
+  snprintf(params, sizeof params, "from=%d shape=(1) tag=5 service=true", last);
+  OK(call_one(me, "comm.recv", params, NULL, &got));
+  OK(call_one(me, "comm.barrier", "", NULL, &met));
+  OK(tn_array_wait(met));
+  snprintf(params, sizeof params, "to=%d tag=5 service=true", next);
+  OK(call_one(me, "comm.send", params, in, &sent));
+  TRY(expect(me, got, want, 1, 0));
+  tn_array_release(met);
+  tn_array_release(sent);
+  tn_array_release(got);
+  tn_array_release(in);
+  return meet(me);
+}
+
 /* Even and odd ranks form groups, in the order from the highest rank on. */
 static const char *divides_groups(member *me) {
   tn_comm_group half = {.struct_size = sizeof half};
@@ -164,6 +187,7 @@ const test_case exchange_cases[] = {
     {.name = "broadcasts_from_each_root", .run = broadcasts_from_each_root},
     {.name = "exchanges_all", .run = exchanges_all},
     {.name = "sends_around", .run = sends_around},
+    {.name = "serves_meanwhile", .run = serves_meanwhile},
     {.name = "exchanges_long_arrays", .run = exchanges_long_arrays},
     {.name = "divides_groups", .run = divides_groups},
     {.name = NULL}};

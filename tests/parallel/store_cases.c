@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * store_cases.c: cases of stores of kind dist_sync, for runtimes of one process
- * and for processes of mpirun.
+ * store_cases.c: cases of stores with ranks, for runtimes of one process and
+ * for processes of mpirun.
  */
 #include <semaphore.h>
 #include <unistd.h>
@@ -336,6 +336,117 @@ static const char *names_missing_group(member *me) {
   return NULL;
 }
 
+/* -------------------------------------------------------------- dist_async */
+
+static const tn_key three_keys[] = {{"a", 0}, {NULL, 1}, {"b", 0}};
+
+/* No rank pushes while the values are compared. */
+static const char *compare_all(member *me, tn_kvstore *kv, double first,
+                               double step) {
+  RANK_OK(tn_kvstore_barrier(kv));
+  for (int k = 0; k < 3; ++k)
+    RANK_TRY(compare_pulled(me, kv, three_keys[k], &vector, first + k * step));
+  RANK_OK(tn_kvstore_barrier(kv));
+  return NULL;
+}
+
+static const char *open_async(member *me, tn_kvstore **kv) {
+  RANK_OK(tn_kvstore_create(me->rt, "dist_async", NULL, kv));
+  RANK_HOLDS(strcmp(tn_kvstore_kind(*kv), "dist_async") == 0);
+  for (int k = 0; k < 3; ++k) RANK_OK(init_key(me, *kv, three_keys[k], k));
+  return compare_all(me, *kv, 0, 1);
+}
+
+/* A pull has the earlier pushes of its rank, and perhaps others. */
+static const char *applies_each_push(member *me) {
+  enum { ROUNDS = 10 };
+  tn_kvstore *kv = NULL;
+  tn_array *out = NULL;
+  float x[LENGTH];
+  RANK_TRY(open_async(me, &kv));
+  RANK_OK(tn_kvstore_set_updater(kv, add_received, me->rt, NULL));
+  RANK_OK(tn_array_create(me->rt, &vector, &out));
+  for (int i = 1; i <= ROUNDS; ++i)
+    for (int k = 0; k < 3; ++k) {
+      RANK_OK(push_number(me, kv, three_keys[k], me->rank + 1));
+      RANK_OK(tn_kvstore_pull(kv, &(tn_keyed){three_keys[k], &out, 1, 0}, 1));
+      RANK_OK(tn_array_get(out, x, sizeof x));
+      RANK_HOLDS(x[0] >= (float)(k + i * (me->rank + 1)));
+      RANK_HOLDS(x[0] <= (float)(k + ROUNDS * sum_of_ranks(me)));
+    }
+  RANK_TRY(compare_all(me, kv, ROUNDS * sum_of_ranks(me), 1));
+  tn_array_release(out);
+  tn_kvstore_release(kv);
+  return NULL;
+}
+
+/* Several stores, whose owners make steps by an operator with a state. */
+static const char *makes_steps_on_the_owner(member *me) {
+  static const char *const name = "optim.sgd_mom_update";
+  tn_kvstore *kv = NULL, *other = NULL;
+  double value = 0, mom = 0;
+  RANK_TRY(open_async(me, &kv));
+  RANK_TRY(open_async(me, &other));
+  RANK_OK(tn_kvstore_set_optimizer(kv, name, "lr=1 momentum=0.5"));
+  for (int i = 0; i < 3; ++i)
+    for (int k = 0; k < 3; ++k) RANK_OK(push_number(me, kv, three_keys[k], 1));
+  for (int i = 0; i < 3 * me->size; ++i) {
+    mom = 0.5 * mom - 1;
+    value += mom;
+  }
+  RANK_TRY(compare_all(me, kv, value, 1));
+  RANK_TRY(compare_all(me, other, 0, 1));
+  tn_kvstore_release(kv);
+  for (int k = 0; k < 3; ++k) RANK_OK(push_number(me, other, three_keys[k], 7));
+  RANK_TRY(compare_all(me, other, 7, 0));
+  tn_kvstore_release(other);
+  return NULL;
+}
+
+static tn_code refuse_update(void *ctx, const tn_key *key, tn_array *received,
+                             tn_array *local) {
+  (void)ctx, (void)key, (void)received, (void)local;
+  return tn_fail(TN_IO, "no room for the step");
+}
+
+/* The rank that pulls the value gets the reason of its owner. */
+static const char *shares_failed_update(member *me) {
+  tn_kvstore *kv = NULL;
+  tn_array *out = NULL;
+  int n_failed = 0;
+  RANK_TRY(open_async(me, &kv));
+  RANK_OK(tn_kvstore_set_updater(kv, refuse_update, NULL, NULL));
+  RANK_OK(tn_array_create(me->rt, &vector, &out));
+  for (int k = 0; k < 3; ++k) {
+    tn_code rc = push_number(me, kv, three_keys[k], 1);
+    if (rc == TN_OK)
+      rc = tn_kvstore_pull(kv, &(tn_keyed){three_keys[k], &out, 1, 0}, 1);
+    if (rc == TN_OK) rc = tn_array_wait(out);
+    n_failed += rc != TN_OK;
+    RANK_HOLDS(strstr(tn_error_text(), "no room for the step"));
+  }
+  RANK_HOLDS(n_failed == 3);
+  tn_array_release(out);
+  tn_kvstore_release(kv);
+  RANK_HOLDS(me->size == 1 || tn_wait_all(me->rt) != TN_OK);
+  return NULL;
+}
+
+/* A list with a known key adds nothing. */
+static const char *refuses_known_keys(member *me) {
+  const tn_key key = {"new", 0};
+  tn_kvstore *kv = NULL;
+  RANK_TRY(open_async(me, &kv));
+  tn_array *value = fill_vector(me, TN_F32, LENGTH, 1);
+  const tn_keyed list[] = {{key, &value, 1, 0}, {three_keys[0], &value, 1, 0}};
+  RANK_HOLDS(tn_kvstore_init(kv, list, 2) == TN_EXISTS);
+  RANK_FAILS(push_number(me, kv, key, 1), TN_NOT_FOUND, "new");
+  RANK_TRY(compare_all(me, kv, 0, 1));
+  tn_array_release(value);
+  tn_kvstore_release(kv);
+  return NULL;
+}
+
 const store_case store_cases[] = {
     {.name = "have_rank_size_and_a_barrier", .run = has_properties},
     {.name = "sum_the_values_of_all_ranks", .run = sums_over_ranks},
@@ -356,5 +467,16 @@ const store_case store_cases[] = {
      .waits = true,
      .breaks = true},
     {.name = "name_a_group_that_is_missing", .run = names_missing_group},
+    {.name = "apply_pushes_when_they_arrive",
+     .run = applies_each_push,
+     .waits = true},
+    {.name = "make_steps_on_the_owner_of_a_key",
+     .run = makes_steps_on_the_owner,
+     .waits = true},
+    {.name = "share_a_failed_update",
+     .run = shares_failed_update,
+     .waits = true,
+     .breaks = true},
+    {.name = "refuse_known_keys", .run = refuses_known_keys, .waits = true},
     {.name = NULL},
 };

@@ -35,8 +35,8 @@ static tn_array *make_other(tn_dtype dtype, int64_t rows, int64_t columns) {
 Test(kvstore_errors, name_the_kinds) {
   tn_kvstore *other = kv;
   FAILS(tn_kvstore_create(rt, "dist_some", NULL, &other), TN_INVALID,
-        "`dist_some` is no kind of store; the kinds are local, device and "
-        "dist_sync");
+        "`dist_some` is no kind of store; the kinds are local, device, "
+        "dist_sync and dist_async");
   cr_assert_null(other);
 }
 

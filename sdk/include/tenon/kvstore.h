@@ -80,6 +80,8 @@
  *                different devices divide the work
  *   dist_sync    as `device`, and the values are the same on all ranks of a
  *                group (comm.h)
+ *   dist_async   each key has an owner, a rank that has its value on cpu(0) and
+ *                applies the pushes of all ranks one by one, as they arrive
  *
  * RANKS
  *
@@ -102,6 +104,17 @@
  * the same on all ranks, and a function must compute the same on all of them.
  * A call that fails on one rank alone leaves the others waiting; they end with
  * the timeout of the group.
+ *
+ * With dist_async ranks push and pull independently of each other. A pull gets
+ * the value that the owner has then: with the earlier pushes of its rank, and
+ * those of others that have arrived. tn_kvstore_barrier waits until the owners
+ * have the earlier pushes of all ranks. All ranks create the store, add keys
+ * and set the updater in the same order, and wait for each other in these
+ * functions; a function as updater is called on threads of the store. A pushed
+ * array or an update that fails breaks the store on all ranks: the value of an
+ * owner that carries an error cannot be pulled. tn_kvstore_release waits until
+ * all ranks have called it, at most as long as a call of the group. A naive
+ * engine cannot have such a store.
  *
  * FAILURES
  *
@@ -167,15 +180,15 @@ typedef struct tn_keyed {
 
 /* --------------------------------------------------------------- the store */
 
-/* Settings of dist_sync; zero means the default in every field. */
+/* Settings of stores with ranks; zero means the default in every field. */
 typedef struct tn_kvstore_options {
   uint32_t struct_size; /* sizeof(tn_kvstore_options) */
   uint32_t reserved;
   const char *group;     /* its name (comm.h); default "world" */
-  uint64_t bucket_bytes; /* most bytes of one call for several keys; default
-                            4 MiB */
-  uint64_t owner_bytes;  /* keys of at least so many bytes have an owner;
-                            default 4 MiB; UINT64_MAX: none has */
+  uint64_t bucket_bytes; /* dist_sync: most bytes of one call for several keys;
+                            default 4 MiB */
+  uint64_t owner_bytes;  /* dist_sync: keys of at least so many bytes have an
+                            owner; default 4 MiB; UINT64_MAX: none has */
 } tn_kvstore_options;
 
 /* Creates a store of one of the kinds above, without keys. `options` may be
@@ -243,11 +256,12 @@ TN_API TN_MUST_USE tn_code tn_kvstore_broadcast(tn_kvstore *kv,
 /* ---------------------------------------------------------------- updaters */
 
 /* Changes the value of a key, `local`, by the sum of a push, `received`. Called
- * inside of the push, on its thread. It schedules calls of operators, copies,
- * or jobs with the variables of the arrays (engine.h), and should not wait. It
- * must not change `received`, which may be an array of the pushing program, and
- * must not call functions of the store. All arguments are borrowed for the
- * call. If it fails, so does the push. [host-thread] */
+ * inside of the push, on its thread (dist_async: also on threads of the store).
+ * It schedules calls of operators, copies, or jobs with the variables of the
+ * arrays (engine.h), and should not wait. It must not change `received`, which
+ * may be an array of the pushing program, and must not call functions of the
+ * store. All arguments are borrowed for the call. If it fails, so does the
+ * push. [host-thread] */
 typedef tn_code tn_kvstore_update(void *ctx, const tn_key *key,
                                   tn_array *received, tn_array *local);
 
