@@ -46,9 +46,10 @@ class Struct(ctypes.Structure):
 
     _grows = False
 
-    def __init__(self, **fields):
-        super().__init__(**{name: encode(value) if isinstance(value, str) else value
-                            for name, value in fields.items()})
+    def __init__(self, *values, **fields):
+        super().__init__(*values, **{
+            name: encode(value) if isinstance(value, str) else value
+            for name, value in fields.items()})
         if self._grows:
             self.struct_size = ctypes.sizeof(self)
 

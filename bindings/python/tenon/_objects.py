@@ -12,7 +12,7 @@ from tenon import _api
 
 
 def make(function, *arguments):
-    """Calls a function whose last parameter receives an object; returns its address."""
+    """Calls a function that stores an object in its last parameter; returns its address."""
     out = ctypes.c_void_p()
     getattr(_api, function)(*arguments, ctypes.byref(out))
     return out.value
