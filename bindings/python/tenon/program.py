@@ -32,7 +32,8 @@ def _get_request(request):
     try:
         return _REQUESTS[request]
     except (KeyError, TypeError):
-        raise ValueError(f"the request {request!r} is none of \"write\", \"add\" and None") from None
+        raise ValueError(
+            f"the request {request!r} is none of \"write\", \"add\" and None") from None
 
 
 def _make_array(value, dtype=None):
@@ -54,6 +55,7 @@ class Program:
     - `arguments`: a dict from variables and states to arrays, NumPy arrays or lists; to a shape,
       or to (shape, dtype), for an array that the program creates. It creates the others as well:
       zeros, or the initial value of a state.
+      Element types that follow from nothing are f32.
     - `request`: "write" or "add" for gradients of all arguments of floating-point type, None for
       none. A dict has one for each name, and None for the others.
     - `place`: the device. `groups`: a dict from the attribute `group` of nodes to devices.
@@ -83,17 +85,15 @@ class Program:
             else 0 if isinstance(request, dict) else _get_request(request),
             place=place_of, memory=_get_budget(memory_budget))
         names = list(dict.fromkeys([*arguments, *requests, *gradients]))
-        how.arguments = _values.make_list(_api.tn_argument, [
-            _make_argument(name, arguments, gradients, requests, place_of, keep)
-            for name in names])
-        how.n_arguments = len(names)
+        made = [_make_argument(name, arguments, gradients, requests, place_of, keep)
+                for name in names]
         _set_outputs(how, outputs, keep)
         _set_groups(how, groups or {}, runtime)
         how.passes, how.n_passes = _values.make_texts(passes), len(passes)
         how.shared = None if shared is None else shared._handle.address
         with graph_lock():
-            self._adopt(make("tn_program_bind", graph._handle.address, how),
-                        graph.arguments, graph.auxiliaries, graph.outputs)
+            self._adopt(_bind(graph, how, made), graph.arguments, graph.auxiliaries,
+                        graph.outputs)
         self._names += [name for name in arguments
                         if name not in self._names and name not in self._states]
 
@@ -343,6 +343,40 @@ def _make_argument(name, arguments, gradients, requests, place, keep):
     if name in requests:
         made.request, made.has_request = _get_request(requests[name]), 1
     return made
+
+
+def _bind(graph, how, arguments):
+    """The address of a new program. Element types that follow from nothing are f32."""
+    for attempt in range(2):
+        how.arguments = _values.make_list(_api.tn_argument, arguments)
+        how.n_arguments = len(arguments)
+        try:
+            return make("tn_program_bind", graph._handle.address, how)
+        except _errors.IncompleteError:
+            if attempt or not _set_default_types(graph, arguments):
+                raise
+
+
+def _set_default_types(graph, arguments):
+    """Sets f32 where inference finds no type; returns whether there was such an argument."""
+    by_name = {each.name.decode(): each for each in arguments}
+    types = {name: _values.read_dtype(_get_known(each)) for name, each in by_name.items()}
+    found = graph.infer_dtype(**{name: each for name, each in types.items() if each})
+    unknown = [name for name, each in found.arguments.items() if each is None]
+    for name in unknown:
+        if name not in by_name:
+            arguments.append(_api.tn_argument(name=name, known=_values.make_sig()))
+            by_name[name] = arguments[-1]
+        by_name[name].known.dtype = _api.TN_F32
+    return bool(unknown)
+
+
+def _get_known(argument):
+    """The tn_sig of an argument or of its array."""
+    if not argument.array:
+        return argument.known
+    tensor = _api.tn_array_tensor(argument.array).contents
+    return _api.tn_sig(dtype=tensor.dtype, ndim=-1)
 
 
 def _set_outputs(how, outputs, keep):

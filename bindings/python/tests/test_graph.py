@@ -2,7 +2,9 @@
 """Graphs, symbols and programs. Expected values come from NumPy and by hand."""
 
 import gc
+import itertools
 import threading
+import xml.etree.ElementTree
 
 import numpy as np
 import pytest
@@ -298,6 +300,16 @@ def test_a_program_creates_arrays_of_a_shape():
     assert p.gradients == {}
     p = tn.ops.elemwise.exp(tn.var("x")).bind({"x": ((2,), "f64")})
     assert p.outputs[0].numpy().dtype == np.float64
+
+
+def test_element_types_that_follow_from_nothing_are_f32():
+    y = tn.ops.nn.softmax_output(tn.var("x"), name="softmax")
+    p = y.bind({"x": (2, 3)}, request="write")
+    assert [each.numpy().dtype for each in p.arguments.values()] == [np.float32] * 2
+    p = tn.ops.nn.softmax_output(tn.var("x"), name="softmax").bind({"x": np.ones((2, 3))})
+    assert [each.numpy().dtype for each in p.arguments.values()] == [np.float64, np.float32]
+    with pytest.raises(tn.IncompleteError, match="`x`"):
+        y.bind({"x": (None, 3)})
 
 
 def test_inputs_can_be_passed_to_a_run():
@@ -621,3 +633,44 @@ def test_texts():
     assert repr(g["fc1_output"]) == "<Symbol fc1_output: f32 (?, 4)>"
     assert repr(tn.var("x")) == "<Symbol x>"
     assert "relu1_output" in repr(g.bind({"data": (2, 3)}))
+
+
+# ------------------------------------------------------------------- pictures
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def list_boxes(picture):
+    """(left, top, width, height) of each rectangle."""
+    root = xml.etree.ElementTree.fromstring(picture)
+    return [tuple(float(each.get(key)) for key in ("x", "y", "width", "height"))
+            for each in root.iter(f"{SVG}rect")]
+
+
+def test_a_picture_has_each_node_in_a_box_of_its_own():
+    x = tn.var("data")
+    y = tn.ops.nn.batch_norm(tn.ops.nn.fully_connected(x, num_hidden=4, name="fc"), name="bn")
+    g = tn.Graph(y + tn.ops.elemwise.exp(x, name="long"))
+    g.infer_shape(data=(2, 4))
+    picture = g.svg()
+    texts = {each.text for each in xml.etree.ElementTree.fromstring(picture).iter(f"{SVG}text")}
+    assert set(g.nodes) <= texts and "nn.fully_connected (2,4)" in texts
+    boxes = list_boxes(picture)
+    assert len(boxes) == len(g.nodes)
+    for one, two in itertools.combinations(boxes, 2):
+        assert one[1] != two[1] or one[0] + one[2] < two[0] or two[0] + two[2] < one[0]
+    tops = dict(zip([each.text for each in xml.etree.ElementTree.fromstring(picture).iter(
+        f"{SVG}text") if each.text in g.nodes], [each[1] for each in boxes]))
+    assert tops["data"] < tops["fc"] < tops["bn"] and tops["long"] > tops["data"]
+
+
+def test_pictures_of_no_node_and_of_too_many():
+    assert "an empty graph" in tn.Graph().svg()
+    assert "a graph of 904 nodes" in make_chain(301)._repr_svg_()
+
+
+def test_a_picture_of_the_memory():
+    p = make_chain(8).bind({"x": (32, 64)}, request="write")
+    boxes = list_boxes(p.svg())
+    assert len(boxes) >= len(p.describe()["storages"])
+    assert "a program without memory" in tn.var("x").bind({"x": (2,)}).svg()
