@@ -37,6 +37,26 @@ x = tn.array([1.0, 2.0, 3.0])
 np.testing.assert_array_equal(tn.ops.acme.cube(x, a=1.0).numpy(), [1, 4, 9])
 """
 
+BINDING = """opgen: 1
+op: erf
+summary: Error function
+inputs:
+  - {name: x, dtype: f64}
+outputs:
+  - {name: out, dtype: f64, shape: x}
+binding:
+  library: libm.so.6
+  symbol: erf
+  returns: {c: double, to: out}
+  map: x
+  thread: any
+  args:
+    - {c: double, pass: x}
+gradient: {none: true, why: No operator has the derivative}
+examples:
+  - {name: zero, x: [0], out: [0]}
+"""
+
 
 class Environment:
     """An environment with the wheel alone, in a folder of its own."""
@@ -74,6 +94,9 @@ class Environment:
 
 def try_programs(env):
     env.expect("[0, 1.1752012]", "tenon", "run", "elemwise.sinh", "[0, 1]")
+    # libtenon-manifest opens the libyaml and libffi of the wheel.
+    (env.folder / "libm.yaml").write_text(BINDING)
+    env.expect("0", "tenon", "run", "libm.erf", "f64:0", "--plugin", env.folder / "libm.yaml")
     inside = pathlib.Path(env.run("python", "-m", "tenon", "prefix").strip())
     if env.folder.resolve() not in inside.resolve().parents:
         sys.exit(f"try_wheel.py: the prefix {inside} is outside of the environment")
@@ -81,7 +104,7 @@ def try_programs(env):
     text = (env.folder / stub).read_text()
     if "def sinh(data: Tensor" not in text:
         sys.exit(f"try_wheel.py: {stub} does not have elemwise.sinh")
-    print("programs: tenon, python -m tenon, python -m tenon.stubs")
+    print("programs: tenon with a manifest, python -m tenon, python -m tenon.stubs")
 
 
 def try_arrays(env):
