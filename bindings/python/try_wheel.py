@@ -95,8 +95,10 @@ class Environment:
 def try_programs(env):
     env.expect("[0, 1.1752012]", "tenon", "run", "elemwise.sinh", "[0, 1]")
     # libtenon-manifest opens the libyaml and libffi of the wheel.
-    (env.folder / "libm.yaml").write_text(BINDING)
-    env.expect("0", "tenon", "run", "libm.erf", "f64:0", "--plugin", env.folder / "libm.yaml")
+    manifest = env.folder / "libm" / "erf.yaml"
+    manifest.parent.mkdir()
+    manifest.write_text(BINDING)
+    env.expect("0", "tenon", "run", "libm.erf", "f64:0", "--plugin", manifest)
     inside = pathlib.Path(env.run("python", "-m", "tenon", "prefix").strip())
     if env.folder.resolve() not in inside.resolve().parents:
         sys.exit(f"try_wheel.py: the prefix {inside} is outside of the environment")
