@@ -28,8 +28,10 @@ static tn_code create_runtime(tn_options *options) {
   CORE_WITHOUT_GIL(code = tn_runtime_create(options, &core.runtime));
   if (code != TN_OK) return code;
   if (options->engine == TN_ENGINE_NAIVE) core.releases = true;
+  /* Refused files are in the log. */
   CORE_WITHOUT_GIL(code = tn_plugins_load_standard(core.runtime));
-  return TN_OK; /* refused files are in the log */
+  (void)code;
+  return TN_OK;
 }
 
 tn_runtime *core_runtime(void) {
@@ -285,6 +287,7 @@ static int fill_module(PyObject *module) {
          PyModule_AddStringConstant(module, "version", tn_version());
 }
 
+PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void) {
   static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                           "tenon._core",
