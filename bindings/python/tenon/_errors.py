@@ -23,6 +23,7 @@ class TenonError(RuntimeError):
     """
 
     code = 0
+    place = None  # file and line of the call that computes the array, if the failure is found later
 
     @property
     def operator(self):
@@ -121,12 +122,15 @@ class InternalError(TenonError):
 CLASSES = {each.code: each for each in TenonError.__subclasses__()}
 
 
-def make_error(code, text):
-    """The exception of a code; `text` may be bytes or empty."""
+def make_error(code, text, place=None):
+    """The exception of a code; `text` may be bytes or empty. `place` is the file and line of the
+    call that computes the array whose failure is found now."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     kind = CLASSES.get(code, TenonError)
-    error = kind(text or f"the library failed with code {code} and gave no text")
+    text = text or f"the library failed with code {code} and gave no text"
+    error = kind(text if place is None else f"{text}\n  the array is computed at {place[0]}:{place[1]}")
+    error.place = place
     if kind is TenonError:
         error.code = code
     return error
