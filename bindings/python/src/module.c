@@ -113,6 +113,15 @@ static PyObject *get_runtime(PyObject *module, PyObject *unused) {
   return core_runtime() ? PyLong_FromVoidPtr(core.runtime) : NULL;
 }
 
+/* Tells where the files of the package are. */
+static PyObject *set_folder(PyObject *module, PyObject *folder) {
+  (void)module;
+  Py_INCREF(folder);
+  Py_XDECREF(core.folder);
+  core.folder = folder;
+  Py_RETURN_NONE;
+}
+
 /* Calls release the GIL from now on: operators in Python need it. */
 static PyObject *release_in_calls(PyObject *module, PyObject *unused) {
   (void)module;
@@ -251,6 +260,7 @@ static PyMethodDef functions[] = {
     {"end_runtime", end_runtime, METH_NOARGS, NULL},
     {"runtime_handle", get_runtime, METH_NOARGS, NULL},
     {"release_in_calls", release_in_calls, METH_NOARGS, NULL},
+    {"set_folder", set_folder, METH_O, NULL},
     {"wait_all", wait_all, METH_NOARGS, NULL},
     {"load_plugin", load_plugin, METH_O, NULL},
     {"unload_plugin", unload_plugin, METH_O, NULL},
