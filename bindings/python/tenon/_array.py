@@ -370,7 +370,7 @@ def numpy(self, copy=True):
     if source.dtype.bits < 8:
         return find_operator("elemwise.cast")(source, dtype="i8").numpy()
     out = np.empty(self.shape, self.dtype.numpy)
-    source._read_into(out.ctypes.data, out.nbytes)
+    source._read_into(out)
     return out
 
 
