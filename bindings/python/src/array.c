@@ -69,7 +69,7 @@ int core_wait(py_array *a) {
   tn_code code;
   CORE_WITHOUT_GIL(code = tn_array_wait(a->array));
   if (code == TN_OK) return 0;
-  if (!PyErr_CheckSignals()) core_raise(code, a);
+  if (!PyErr_Occurred() && !PyErr_CheckSignals()) core_raise(code, a);
   return -1;
 }
 

@@ -32,6 +32,7 @@ typedef struct core_state {
   bool releases;       /* calls release the GIL */
   bool ended;          /* the interpreter ends */
   PyObject *module;
+  PyObject *folder; /* begin of the names of the package's files */
   PyTypeObject *array_type;
   PyTypeObject *operator_type;
   PyTypeObject *tape_type;
