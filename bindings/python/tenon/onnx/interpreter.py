@@ -63,8 +63,13 @@ class Interpreter:
             scope.values[info.name] = value
         return self.run_nodes(graph, scope)
 
-    def run_nodes(self, graph: onnx.GraphProto, scope: Scope) -> List[Any]:
-        """Runs the nodes of a graph whose inputs are in the scope."""
+    def run_nodes(
+        self, graph: onnx.GraphProto, scope: Scope, wanted: Optional[Sequence[bool]] = None
+    ) -> List[Any]:
+        """Runs the nodes of a graph whose inputs are in the scope.
+
+        `wanted` says which outputs are needed; the others are None.
+        """
         self.depth += 1
         if self.depth > _MOST_NESTED:
             raise OnnxError(f"graphs and functions are nested more than {_MOST_NESTED} deep")
@@ -74,7 +79,8 @@ class Interpreter:
                 self.run_node(proto, scope)
                 for name in last.get(index, ()):
                     scope.values.pop(name, None)
-            return [scope.find(info.name) for info in graph.output]
+            wanted = wanted or [True] * len(graph.output)
+            return [scope.find(o.name) if w else None for o, w in zip(graph.output, wanted)]
         finally:
             self.depth -= 1
 
@@ -141,9 +147,9 @@ class Interpreter:
         opsets = {entry.domain: entry.version for entry in function.opset_import}
         inner = Interpreter(self.build, {**self.opsets, **opsets}, self.functions)
         inner.depth = self.depth
-        used = node.n_outputs
-        del body.output[used:]
-        return inner.run_nodes(body, scope)
+        del body.output[node.n_outputs :]
+        wanted = [node.has_output(index) for index in range(len(body.output))]
+        return inner.run_nodes(body, scope, wanted)
 
     def run_schema(self, node: Node, inputs: Sequence[Any]) -> List[Any]:
         """Runs the function that ONNX defines for the type of the node."""
@@ -165,6 +171,9 @@ class Interpreter:
         function.ParseFromString(text)
         if not function.opset_import:
             function.opset_import.add(domain="", version=self.opsets.get("", node.opset))
+        function.attribute_proto.extend(
+            a.default_value for a in schema.attributes.values() if a.default_value.name
+        )
         return self.run_function(function, node, inputs)
 
 

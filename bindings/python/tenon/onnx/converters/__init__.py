@@ -22,6 +22,7 @@ FAMILIES = (
     "signal",
     "random",
     "training",
+    "images",
 )
 
 

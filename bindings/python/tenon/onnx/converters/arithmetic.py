@@ -78,9 +78,16 @@ def convert_sum(node: Node, *inputs: Value) -> Value:
 def convert_mod(node: Node, x: Value, y: Value) -> Value:
     """Remainders with the sign of the divisor, or with `fmod` of the dividend."""
     fmod = node.attribute("fmod", 0)
-    if not fmod and x.dtype in types.FLOATS:
-        raise node.refuse("`fmod` is 0, which ONNX allows for integers only")
-    return node.build.call("elemwise.fmod" if fmod else "elemwise.broadcast_mod", x, y)
+    if not fmod and x.dtype in types.FLOATS and node.opset < 28:
+        raise node.refuse("`fmod` is 0, which is for integers only before opset 28")
+    build = node.build
+    if fmod or x.dtype not in types.FLOATS:
+        return build.call("elemwise.fmod" if fmod else "elemwise.broadcast_mod", x, y)
+    result = build.call("elemwise.broadcast_mod", x, y)
+    by_zero = build.call("elemwise.is_equal", y, build.full((), 0, y.dtype))
+    infinite = build.call("elemwise.is_inf", x)
+    undefined = build.call("elemwise.logical_or", by_zero, infinite)
+    return build.where(undefined, build.full((), float("nan"), x.dtype), result)
 
 
 @converter("Pow", since=7)
@@ -196,12 +203,17 @@ def cast_value(node: Node, x: Value, dtype: str) -> Value:
         if x.constant is None or dtype == types.STRING:
             raise node.refuse("Tenon has no strings")
         return make_constant(x.constant.astype(types.numpy_type(dtype)))
+    build = node.build
+    if x.dtype in types.FLOATS and dtype in ("i4", "u4", "i2", "u2"):
+        x = build.cast(x, "i32")
+    if x.dtype in types.FLOATS and dtype == "f4e2m1":
+        x = build.where(build.call("elemwise.is_nan", x), build.full((), -0.0, x.dtype), x)
     options = {}
     if dtype.startswith("f8"):
         options["saturate"] = bool(node.attribute("saturate", 1))
     if dtype == "f8e8m0":
         options["round_mode"] = node.attribute("round_mode", "up")
-    return node.build.cast(x, dtype, **options)
+    return build.cast(x, dtype, **options)
 
 
 @converter("BitCast", since=26)

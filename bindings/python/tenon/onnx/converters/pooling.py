@@ -155,8 +155,6 @@ def convert_max_unpool(node: Node, x: Value, places: Value, size: Value = None) 
     ]
     wanted = node.integers(size, "output_shape")
     whole = list(x.shape[:2]) + inferred
-    if wanted is not None:
-        whole = wanted
     total = int(np.prod(whole, dtype=np.int64))
     flat = build.call(
         "tensor.scatter_elements",
@@ -165,4 +163,9 @@ def convert_max_unpool(node: Node, x: Value, places: Value, size: Value = None) 
         build.reshape(x, (x.size,)),
         axis=0,
     )
-    return build.reshape(flat, whole)
+    result = build.reshape(flat, whole)
+    if wanted is None:
+        return result
+    if any(more < less for more, less in zip(wanted, whole)):
+        raise node.refuse(f"`output_shape` {wanted} is smaller than the unpooled {whole}")
+    return build.pad(result, [(0, more - less) for more, less in zip(wanted, whole)])

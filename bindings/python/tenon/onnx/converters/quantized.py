@@ -8,7 +8,7 @@ import numpy as np
 from .. import types
 from ..node import Node
 from ..registry import converter
-from ..values import Value
+from ..values import Value, make_constant
 from ..windows import read_window
 
 
@@ -24,9 +24,12 @@ def _scale_layout(node: Node, x: Value, scale: Value) -> dict:
     return {"axis": node.axis(axis, x.rank), "block_size": block}
 
 
-def _as_scalar(node: Node, value: Optional[Value], layout: dict) -> Optional[Value]:
-    if value is None or layout:
+def _as_scalar(node: Node, value: Value, layout: dict) -> Value:
+    """Returns a scale or zero point of one element with rank 0."""
+    if layout or value.rank == 0:
         return value
+    if value.dtype in types.STORAGE:
+        return make_constant(node.elements(value, "zero point").reshape(()))
     return node.build.reshape(value, ())
 
 

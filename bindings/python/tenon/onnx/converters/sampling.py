@@ -68,6 +68,8 @@ def convert_resize(
         if roi is None:
             raise node.refuse("tf_crop_and_resize without `roi`")
         parameters["roi"] = [float(n) for n in node.elements(roi, "roi").reshape(-1)]
+    if mode == "align_corners" and "scales" in parameters:
+        mode = _align_to_scales(x, parameters)
     return node.build.call(
         "nn.resize",
         x,
@@ -80,6 +82,23 @@ def convert_resize(
         antialias=bool(node.attribute("antialias", 0)),
         **parameters,
     )
+
+
+def _align_to_scales(x: Value, parameters: Dict[str, Any]) -> str:
+    """Describes `align_corners` for scales with a fractional length.
+
+    The last element of the result is then before the last corner, at (N - 1)/(S*scale - 1).
+    """
+    axes = parameters.get("axes", range(x.rank))
+    exact = [x.shape[axis] * scale for axis, scale in zip(axes, parameters["scales"])]
+    if all(length == int(length) for length in exact):
+        return "align_corners"
+    sizes = [int(length) for length in exact]
+    ends = [(n - 1) / (length - 1) if n > 1 else 0.0 for n, length in zip(sizes, exact)]
+    del parameters["scales"]
+    parameters["sizes"] = sizes
+    parameters["roi"] = [0.0] * len(sizes) + ends
+    return "tf_crop_and_resize"
 
 
 @converter("GridSample", since=16)

@@ -294,10 +294,9 @@ def convert_space_to_depth(node: Node, x: Value) -> Value:
     n, c, h, w = x.shape
     b = node.attribute("blocksize")
     build = node.build
+    axes = (0, 3, 5, 1, 2, 4) if node.attribute("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     parts = build.reshape(x, (n, c, h // b, b, w // b, b))
-    return build.reshape(
-        build.transpose(parts, (0, 3, 5, 1, 2, 4)), (n, c * b * b, h // b, w // b)
-    )
+    return build.reshape(build.transpose(parts, axes), (n, c * b * b, h // b, w // b))
 
 
 @converter("Constant")
