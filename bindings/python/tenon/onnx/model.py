@@ -32,7 +32,7 @@ class Port:
             self.dtype = types.name_of_type(tensor.elem_type) if tensor.elem_type else None
             if tensor.HasField("shape"):
                 self.shape = tuple(
-                    d.dim_value if d.HasField("dim_value") else d.dim_param or None
+                    d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
                     for d in tensor.shape.dim
                 )
 
