@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the cases of a finished `meson test` and names those that failed.
+"""Counts the cases of a finished `meson test` or pytest and names those that failed.
 
-    count.py NAME meson-logs/testlog.json RECORD   prints "PASSED FAILED SKIPPED"
+    count.py NAME LOG RECORD            prints "PASSED FAILED SKIPPED"
     count.py RECORD                     prints the skipped and the failed cases
 
-The first form explains each failure at once, on stderr, and appends to RECORD
+LOG is meson-logs/testlog.json, or the file of `pytest --junitxml`. The first form explains each failure at once, on stderr, and appends to RECORD
 each failed case, and each skipped one with its reason. The second is for the
 end of all suites: each reason once, then the failures again, so that they are
 the last lines. A TAP program counts as its cases; any other as one. A program
@@ -15,6 +15,7 @@ import json
 import pathlib
 import re
 import sys
+import xml.etree.ElementTree
 
 CASE = re.compile(r"^(ok|not ok)\b\s*\d*\s*-?\s*(.*)$", re.M)
 NO_CASES = re.compile(r"^1\.\.0\s+# SKIP\s*(.*)$", re.M)
@@ -60,12 +61,42 @@ def explain(test, failed):
         print(f"  {line}", file=sys.stderr)
 
 
+def read_meson(log):
+    """The tests of a log of meson: a line of JSON for each program."""
+    return [json.loads(line) for line in pathlib.Path(log).read_text().splitlines()]
+
+
+def describe_case(case):
+    """Lines of TAP for a case of pytest, which has at most one child that tells."""
+    name = case.get("name")
+    for kind in ("failure", "error"):
+        if (found := case.find(kind)) is not None:
+            text = found.text or found.get("message") or ""
+            return [f"not ok - {name}", *(f"# {line}" for line in text.splitlines())]
+    if (found := case.find("skipped")) is not None:
+        reason = (found.get("message") or found.get("type") or "no reason").splitlines()
+        return [f"ok - {name} # SKIP {reason[0]}"]
+    return [f"ok - {name}"]
+
+
+def read_pytest(log):
+    """The tests of a file of pytest in the form of meson's: one for each file of cases."""
+    files = {}
+    for case in xml.etree.ElementTree.parse(log).iter("testcase"):
+        file = (case.get("classname") or case.get("name")).split(".Test")[0]
+        files.setdefault(file.split(".")[-1], []).append(describe_case(case))
+    for name, cases in files.items():
+        lines = [line for case in cases for line in case]
+        failed = any(case[0].startswith("not ok") for case in cases)
+        yield {"name": name, "stdout": "\n".join([f"1..{len(cases)}", *lines]),
+               "result": "FAIL" if failed else "OK", "returncode": int(failed)}
+
+
 def record_log(name, log, record):
-    """Sums a log, which has one line of JSON for each test program."""
+    """Sums a log of meson or of pytest."""
     totals = [0, 0, 0]
     with open(record, "a", encoding="utf-8") as out:
-        for line in pathlib.Path(log).read_text().splitlines():
-            test = json.loads(line)
+        for test in read_pytest(log) if log.endswith(".xml") else read_meson(log):
             passed, failed, skipped = count(test)
             totals = [totals[0] + passed, totals[1] + len(failed),
                       totals[2] + len(skipped)]

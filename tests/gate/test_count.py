@@ -35,6 +35,18 @@ def run(*programs):
                 tap.output([*script, record]).splitlines())
 
 
+def run_xml(cases):
+    """(counts, explanations, the last lines) of a file of pytest with these cases."""
+    with tempfile.TemporaryDirectory() as folder:
+        log, record = (pathlib.Path(folder) / each for each in ("r.xml", "record"))
+        log.write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+        script = ["python3", HERE / "count.py"]
+        done = subprocess.run([*script, "python", log, record], text=True,
+                              capture_output=True, check=True)
+        return (done.stdout.strip(), done.stderr,
+                tap.output([*script, record]).splitlines())
+
+
 def passed_cases_are_counted_and_not_named():
     tap.equal(run(program("good", PASSES)), ("2 0 0", "", []))
 
@@ -86,6 +98,27 @@ def a_flood_of_output_and_of_failures_is_cut():
     tap.equal(end[-1], "FAILED gcc: flood: and 290 more cases")
 
 
+def cases_of_pytest_are_counted_by_file():
+    counts, said, end = run_xml(
+        '<testcase classname="tests.test_array" name="adds[f32]"/>'
+        '<testcase classname="test_array.TestViews" name="slices">'
+        '<failure message="no">E assert 1 == 2</failure></testcase>'
+        '<testcase classname="test_onnx" name="loads">'
+        '<skipped type="pytest.skip" message="no onnx">x.py:3</skipped></testcase>')
+    tap.equal(counts, "1 1 1")
+    assert "E assert 1 == 2" in said and "adds" not in said, said
+    tap.equal(end, ["SKIPPED 1 case: no onnx (python: test_onnx)",
+                    "FAILED python: test_array: slices"])
+
+
+def an_error_in_a_file_of_pytest_is_a_failure():
+    counts, _, end = run_xml(
+        '<testcase classname="" name="tests.test_bad"><error message="collection '
+        'failure">SyntaxError</error></testcase>')
+    tap.equal(counts, "0 1 0")
+    tap.equal(end, ["FAILED python: test_bad: tests.test_bad"])
+
+
 tap.run([passed_cases_are_counted_and_not_named,
          a_failed_case_is_explained_at_once_and_named_at_the_end,
          each_reason_of_a_skip_is_printed_once_with_its_count,
@@ -93,4 +126,6 @@ tap.run([passed_cases_are_counted_and_not_named,
          failures_come_after_the_skips,
          a_program_that_dies_after_its_cases_is_a_failure,
          a_program_without_cases_counts_as_one,
-         a_flood_of_output_and_of_failures_is_cut])
+         a_flood_of_output_and_of_failures_is_cut,
+         cases_of_pytest_are_counted_by_file,
+         an_error_in_a_file_of_pytest_is_a_failure])

@@ -36,7 +36,8 @@ PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^<!-- (file|run|start)(?:: (\S+))? -->\n```\w*\n(.*?)^```$",
                    re.S | re.M)
 SESSION = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.M)
-PLACE = re.compile(r"`((?:core|sdk|plugins|tools|tests|bench|docs|examples)/"
+PLACE = re.compile(r"`((?:core|sdk|plugins|tools|bindings|tests|bench|docs|"
+                   r"examples)/"
                    r"[\w/.-]+)`")
 
 

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * array.c: the type Array: its life, its attributes, waits. Methods that need
+ * no speed are added by tenon/_array.py.
+ */
+#include "core.h"
+
+#include <structmember.h>
+
+static py_array *as_array(PyObject *self) {
+  return (py_array *)(void *)self;
+}
+
+/* --------------------------------------------------------------------- life */
+
+PyObject *core_wrap(tn_array *array) {
+  py_array *a = PyObject_New(py_array, core.array_type);
+  if (!a) {
+    tn_array_release(array);
+    return NULL;
+  }
+  a->array = array;
+  a->tape = a->root = a->gradient = a->code = a->weak = NULL;
+  a->watched = 0;
+  a->request = TN_REQ_NULL;
+  a->line = 0;
+  return (PyObject *)a;
+}
+
+PyObject *core_wrap_view(py_array *from, tn_array *array) {
+  PyObject *view = core_wrap(array);
+  if (!view) return NULL;
+  PyObject *root = from->request != TN_REQ_NULL ? (PyObject *)from : from->root;
+  Py_XINCREF(from->tape);
+  Py_XINCREF(root);
+  Py_XINCREF(from->code);
+  as_array(view)->tape = from->tape;
+  as_array(view)->root = root;
+  as_array(view)->code = from->code;
+  as_array(view)->line = from->line;
+  return view;
+}
+
+static void free_array(PyObject *self) {
+  py_array *a = as_array(self);
+  PyTypeObject *type = Py_TYPE(self);
+  if (a->weak) PyObject_ClearWeakRefs(self);
+  Py_XDECREF(a->tape);
+  Py_XDECREF(a->root);
+  Py_XDECREF(a->gradient);
+  Py_XDECREF(a->code);
+  tn_array_release(a->array);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+static PyObject *refuse_new(PyTypeObject *type, PyObject *args,
+                            PyObject *named) {
+  (void)type;
+  (void)args;
+  (void)named;
+  PyErr_SetString(PyExc_TypeError,
+                  "Array is made by tenon.array(), tenon.zeros() and others");
+  return NULL;
+}
+
+/* -------------------------------------------------------------------- waits */
+
+int core_wait(py_array *a) {
+  tn_code code;
+  CORE_WITHOUT_GIL(code = tn_array_wait(a->array));
+  if (code == TN_OK) return 0;
+  if (!PyErr_CheckSignals()) core_raise(code, a);
+  return -1;
+}
+
+static PyObject *wait_for(PyObject *self, PyObject *args) {
+  PyObject *seconds = Py_None;
+  tn_code code;
+  if (!PyArg_ParseTuple(args, "|O:wait", &seconds)) return NULL;
+  if (seconds == Py_None) {
+    if (core_wait(as_array(self))) return NULL;
+  } else {
+    const double limit = PyFloat_AsDouble(seconds);
+    if (PyErr_Occurred()) return NULL;
+    const uint64_t ns = limit <= 0    ? 0
+                        : limit > 1e9 ? UINT64_MAX
+                                      : (uint64_t)(limit * 1e9);
+    CORE_WITHOUT_GIL(code = tn_array_wait_for(as_array(self)->array, ns));
+    if (code != TN_OK) return core_raise(code, as_array(self));
+  }
+  Py_INCREF(self);
+  return self;
+}
+
+/* --------------------------------------------------------------- attributes */
+
+static PyObject *make_tuple(const int64_t *values, int32_t n) {
+  PyObject *tuple = PyTuple_New(n);
+  for (int32_t i = 0; tuple && i < n; ++i) {
+    PyObject *value = PyLong_FromLongLong(values[i]);
+    if (!value || PyTuple_SetItem(tuple, i, value)) {
+      Py_DECREF(tuple);
+      return NULL;
+    }
+  }
+  return tuple;
+}
+
+static PyObject *get_shape(PyObject *self, void *unused) {
+  (void)unused;
+  const tn_tensor *t = tn_array_tensor(core_array_of(self));
+  return make_tuple(t->shape, t->ndim);
+}
+
+static PyObject *get_strides(PyObject *self, void *unused) {
+  (void)unused;
+  const tn_tensor *t = tn_array_tensor(core_array_of(self));
+  return make_tuple(t->strides, t->ndim);
+}
+
+static PyObject *get_ndim(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromLong(tn_array_tensor(core_array_of(self))->ndim);
+}
+
+static PyObject *get_size(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromLongLong(tn_array_size(core_array_of(self)));
+}
+
+static PyObject *get_dtype_number(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLong(tn_array_tensor(core_array_of(self))->dtype);
+}
+
+static PyObject *get_handle(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromVoidPtr(core_array_of(self));
+}
+
+static PyObject *get_place(PyObject *self, void *unused) {
+  (void)unused;
+  const tn_tensor *t = tn_array_tensor(core_array_of(self));
+  return Py_BuildValue("(ii)", (int)t->device_type, (int)t->device_id);
+}
+
+static PyObject *get_reference(PyObject *object) {
+  if (!object) Py_RETURN_NONE;
+  Py_INCREF(object);
+  return object;
+}
+
+static PyObject *get_gradient(PyObject *self, void *unused) {
+  (void)unused;
+  return get_reference(as_array(self)->gradient);
+}
+
+static int set_gradient(PyObject *self, PyObject *value, void *unused) {
+  (void)unused;
+  if (value == Py_None) value = NULL;
+  if (value && !core_is_array(value)) {
+    PyErr_Format(PyExc_TypeError, "grad must be an Array or None, not %R",
+                 (PyObject *)Py_TYPE(value));
+    return -1;
+  }
+  Py_XINCREF(value);
+  Py_XDECREF(as_array(self)->gradient);
+  as_array(self)->gradient = value;
+  return 0;
+}
+
+static PyObject *get_tape(PyObject *self, void *unused) {
+  (void)unused;
+  return get_reference(as_array(self)->tape);
+}
+
+static PyObject *get_request(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLong(as_array(self)->request);
+}
+
+/* Requests a gradient: tapes watch the array from its next call on. */
+static PyObject *request_gradient(PyObject *self, PyObject *args) {
+  unsigned int request;
+  if (!PyArg_ParseTuple(args, "I:_request_gradient", &request)) return NULL;
+  as_array(self)->request = request;
+  as_array(self)->watched = 0;
+  Py_CLEAR(as_array(self)->tape);
+  Py_CLEAR(as_array(self)->root);
+  Py_RETURN_NONE;
+}
+
+static PyObject *is_contiguous(PyObject *self, void *unused) {
+  (void)unused;
+  const tn_tensor *t = tn_array_tensor(core_array_of(self));
+  return PyBool_FromLong(tn_tensor_is_contiguous(t));
+}
+
+/* Copies the elements, dense and row-major, to an address with room for them.
+ */
+static PyObject *read_into(PyObject *self, PyObject *args) {
+  PyObject *address;
+  Py_ssize_t bytes;
+  tn_code code;
+  if (!PyArg_ParseTuple(args, "On:_read_into", &address, &bytes)) return NULL;
+  void *to = PyLong_AsVoidPtr(address);
+  if (!to && PyErr_Occurred()) return NULL;
+  if (core_wait(as_array(self))) return NULL;
+  CORE_WITHOUT_GIL(code = tn_array_get(core_array_of(self), to, (size_t)bytes));
+  if (code != TN_OK) return core_raise(code, as_array(self));
+  Py_RETURN_NONE;
+}
+
+/* The value of an array with one element, as int, float or bool. */
+static PyObject *get_item_value(PyObject *self, PyObject *unused) {
+  tn_array *wide = NULL;
+  union {
+    double f;
+    int64_t i;
+    uint64_t u;
+  } value = {0};
+  (void)unused;
+  const tn_tensor *t = tn_array_tensor(core_array_of(self));
+  const uint32_t kind = t->dtype & 0xffu;
+  if (tn_array_size(core_array_of(self)) != 1) {
+    PyErr_Format(PyExc_ValueError,
+                 "an array with %lld elements is not one number; use numpy()",
+                 (long long)tn_array_size(core_array_of(self)));
+    return NULL;
+  }
+  const tn_dtype to = kind == 2 || kind == 4 ? TN_F64
+                      : kind == 1            ? TN_U64
+                                             : TN_I64;
+  if (core_wait(as_array(self))) return NULL;
+  tn_code code = tn_array_cast(core_array_of(self), to, &wide);
+  if (code == TN_OK) {
+    CORE_WITHOUT_GIL(code = tn_array_get(wide, &value, sizeof value));
+    tn_array_release(wide);
+  }
+  if (code != TN_OK) return core_raise(code, as_array(self));
+  if (t->dtype == TN_BOOL) return PyBool_FromLong(value.i != 0);
+  if (to == TN_F64) return PyFloat_FromDouble(value.f);
+  return to == TN_U64 ? PyLong_FromUnsignedLongLong(value.u)
+                      : PyLong_FromLongLong(value.i);
+}
+
+/* -------------------------------------------------------------------- views */
+
+/* The result of a function that makes a view, as an object. */
+static PyObject *finish_view(PyObject *self, tn_code code, tn_array *view) {
+  if (code != TN_OK) return core_raise(code, NULL);
+  return core_wrap_view(as_array(self), view);
+}
+
+static PyObject *view_reshaped(PyObject *self, PyObject *shape) {
+  int64_t sizes[TN_MAX_NDIM];
+  tn_array *view = NULL;
+  const int n = core_parse_shape(shape, sizes);
+  if (n < 0) return NULL;
+  const tn_code code = tn_array_reshape(core_array_of(self), n, sizes, &view);
+  return finish_view(self, code, view);
+}
+
+static PyObject *view_broadcast(PyObject *self, PyObject *shape) {
+  int64_t sizes[TN_MAX_NDIM];
+  tn_array *view = NULL;
+  const int n = core_parse_shape(shape, sizes);
+  if (n < 0) return NULL;
+  const tn_code code = tn_array_broadcast(core_array_of(self), n, sizes, &view);
+  return finish_view(self, code, view);
+}
+
+static PyObject *view_transposed(PyObject *self, PyObject *order) {
+  int64_t sizes[TN_MAX_NDIM];
+  int32_t axes[TN_MAX_NDIM];
+  tn_array *view = NULL;
+  const int32_t ndim = tn_array_tensor(core_array_of(self))->ndim;
+  if (order != Py_None) {
+    const int n = core_parse_shape(order, sizes);
+    if (n < 0) return NULL;
+    if (n != ndim) {
+      PyErr_Format(PyExc_ValueError,
+                   "%d axes for an array with %d dimensions; name each once", n,
+                   (int)ndim);
+      return NULL;
+    }
+    for (int i = 0; i < n; ++i) axes[i] = (int32_t)sizes[i];
+  }
+  const tn_code code = tn_array_transpose(
+      core_array_of(self), order == Py_None ? NULL : axes, &view);
+  return finish_view(self, code, view);
+}
+
+static PyObject *view_bits(PyObject *self, PyObject *type) {
+  tn_dtype dtype;
+  tn_array *view = NULL;
+  if (core_parse_dtype(type, &dtype)) return NULL;
+  const tn_code code = tn_array_bits(core_array_of(self), dtype, &view);
+  return finish_view(self, code, view);
+}
+
+/* ------------------------------------------------------------------- copies */
+
+static PyObject *copy_cast(PyObject *self, PyObject *type) {
+  tn_dtype dtype;
+  tn_array *copy = NULL;
+  tn_code code;
+  if (core_parse_dtype(type, &dtype)) return NULL;
+  CORE_WITHOUT_GIL(code = tn_array_cast(core_array_of(self), dtype, &copy));
+  return code == TN_OK ? core_wrap(copy) : core_raise(code, NULL);
+}
+
+static PyObject *copy_to_place(PyObject *self, PyObject *text) {
+  tn_array *copy = NULL;
+  tn_place place;
+  tn_code code;
+  PyObject *bytes = PyUnicode_AsUTF8String(text);
+  if (!bytes) return NULL;
+  code = tn_place_parse(core_runtime(), PyBytes_AsString(bytes), &place);
+  Py_DECREF(bytes);
+  if (code == TN_OK)
+    CORE_WITHOUT_GIL(code = tn_array_to(core_array_of(self), place, &copy));
+  return code == TN_OK ? core_wrap(copy) : core_raise(code, NULL);
+}
+
+/* Overwrites the elements by those of another array. */
+static PyObject *copy_from(PyObject *self, PyObject *from) {
+  tn_code code;
+  if (!core_is_array(from)) {
+    PyErr_SetString(PyExc_TypeError, "_copy_from takes an Array");
+    return NULL;
+  }
+  CORE_WITHOUT_GIL(code =
+                       tn_array_copy(core_array_of(self), core_array_of(from)));
+  if (code != TN_OK) return core_raise(code, NULL);
+  Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ protocols
+ */
+
+static Py_ssize_t get_length(PyObject *self) {
+  const tn_tensor *t = tn_array_tensor(core_array_of(self));
+  if (t->ndim == 0) {
+    PyErr_SetString(PyExc_TypeError,
+                    "an array without dimensions has no len()");
+    return -1;
+  }
+  return (Py_ssize_t)t->shape[0];
+}
+
+static Py_hash_t hash_array(PyObject *self) {
+  return (Py_hash_t)((uintptr_t)self >> 4);
+}
+
+static PyGetSetDef attributes[] = {
+    {"shape", get_shape, NULL, "The sizes of the dimensions, a tuple.", NULL},
+    {"strides", get_strides, NULL,
+     "Elements between neighbours along each axis, a tuple.", NULL},
+    {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
+    {"size", get_size, NULL, "The number of elements.", NULL},
+    {"grad", get_gradient, set_gradient,
+     "The gradient that backward() has written, an Array, or None.", NULL},
+    {"is_contiguous", is_contiguous, NULL,
+     "Whether the elements are dense and row-major.", NULL},
+    {"_dtype_number", get_dtype_number, NULL, NULL, NULL},
+    {"_handle", get_handle, NULL,
+     "The address of the tn_array, valid while this object lives.", NULL},
+    {"_place", get_place, NULL, NULL, NULL},
+    {"_tape", get_tape, NULL, NULL, NULL},
+    {"_request", get_request, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyMethodDef methods[] = {
+    {"wait", wait_for, METH_VARARGS,
+     "wait($self, seconds=None, /)\n--\n\n"
+     "Waits until the elements are computed, and returns the array.\n\n"
+     "Raises the error of the call that failed to compute them. `seconds`\n"
+     "limits the time; then BusyError. Ctrl-C ends the wait."},
+    {"item", get_item_value, METH_NOARGS,
+     "item($self, /)\n--\n\n"
+     "The value of an array with one element: an int, a float or a bool."},
+    {"_request_gradient", request_gradient, METH_VARARGS, NULL},
+    {"_read_into", read_into, METH_VARARGS, NULL},
+    {"_reshape", view_reshaped, METH_O, NULL},
+    {"_broadcast", view_broadcast, METH_O, NULL},
+    {"_transpose", view_transposed, METH_O, NULL},
+    {"_bits", view_bits, METH_O, NULL},
+    {"_cast", copy_cast, METH_O, NULL},
+    {"_to_place", copy_to_place, METH_O, NULL},
+    {"_copy_from", copy_from, METH_O, NULL},
+    {"__dlpack__", (PyCFunction)(void (*)(void))core_to_dlpack,
+     METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None,\n"
+     "           copy=None)\n--\n\n"
+     "The array as a capsule, for from_dlpack() of other packages."},
+    {"__dlpack_device__", core_dlpack_device, METH_NOARGS,
+     "__dlpack_device__($self, /)\n--\n\nThe device as two numbers."},
+    {NULL, NULL, 0, NULL}};
+
+static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET,
+                                 offsetof(py_array, weak), READONLY, NULL},
+                                {NULL, 0, 0, 0, NULL}};
+
+static const char doc[] =
+    "An array of numbers of one type. Work on it is asynchronous: functions\n"
+    "return at once, and numpy(), item(), wait() and print() wait.";
+
+PyTypeObject *core_make_array_type(PyObject *module) {
+  enum { MOST = 80 };
+  PyType_Slot slots[MOST] = {{Py_tp_dealloc, free_array},
+                             {Py_tp_new, refuse_new},
+                             {Py_tp_getset, attributes},
+                             {Py_tp_methods, methods},
+                             {Py_tp_members, members},
+                             {Py_tp_doc, (void *)doc},
+                             {Py_tp_hash, hash_array},
+                             {Py_mp_subscript, core_get_item},
+                             {Py_mp_ass_subscript, core_set_item},
+                             {Py_mp_length, get_length},
+                             {0, NULL}};
+  (void)module;
+  if (core_add_arithmetic(slots, 10, MOST)) return NULL;
+  PyType_Spec spec = {"tenon.Array", sizeof(py_array), 0, Py_TPFLAGS_DEFAULT,
+                      slots};
+  return (PyTypeObject *)PyType_FromSpec(&spec);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * dlpack.c: arrays of other packages by DLPack, both ways, and objects that
+ * threads without the GIL release.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+static const char plain_name[] = "dltensor";
+static const char versioned_name[] = "dltensor_versioned";
+
+/* ------------------------------------------------------------------- export */
+
+static void drop_plain(PyObject *capsule) {
+  tn_dlpack *d = PyCapsule_IsValid(capsule, plain_name)
+                     ? PyCapsule_GetPointer(capsule, plain_name)
+                     : NULL;
+  if (d && d->deleter) d->deleter(d); /* no consumer has taken it */
+}
+
+static void drop_versioned(PyObject *capsule) {
+  tn_dlpack_versioned *d = PyCapsule_IsValid(capsule, versioned_name)
+                               ? PyCapsule_GetPointer(capsule, versioned_name)
+                               : NULL;
+  if (d && d->deleter) d->deleter(d);
+}
+
+PyObject *core_dlpack_device(PyObject *self, PyObject *unused) {
+  (void)unused;
+  const tn_tensor *t = tn_array_tensor(core_array_of(self));
+  return Py_BuildValue("(ii)", (int)t->device_type, (int)t->device_id);
+}
+
+/* Whether the consumer knows versions: max_version is (1, 0) or higher. */
+static int is_versioned(PyObject *version) {
+  long major = 0;
+  if (version == Py_None) return 0;
+  PyObject *first = PySequence_GetItem(version, 0);
+  if (first) major = PyLong_AsLong(first);
+  Py_XDECREF(first);
+  return PyErr_Occurred() ? -1 : major >= TN_DLPACK_MAJOR;
+}
+
+static PyObject *export_array(py_array *a, int versioned) {
+  tn_dlpack *plain = NULL;
+  tn_dlpack_versioned *full = NULL;
+  tn_code code;
+  if (core_wait(a)) return NULL;
+  CORE_WITHOUT_GIL(code = versioned
+                              ? tn_array_to_dlpack_versioned(a->array, &full)
+                              : tn_array_to_dlpack(a->array, &plain));
+  if (code != TN_OK) return core_raise(code, a);
+  return versioned ? PyCapsule_New(full, versioned_name, drop_versioned)
+                   : PyCapsule_New(plain, plain_name, drop_plain);
+}
+
+PyObject *core_to_dlpack(PyObject *self, PyObject *args, PyObject *named) {
+  static char *keys[] = {"stream", "max_version", "dl_device", "copy", NULL};
+  PyObject *stream = Py_None, *version = Py_None, *device = Py_None,
+           *copy = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, named, "|$OOOO:__dlpack__", keys,
+                                   &stream, &version, &device, &copy))
+    return NULL;
+  if (device != Py_None) {
+    PyObject *own = core_dlpack_device(self, NULL);
+    const int equal = own ? PyObject_RichCompareBool(own, device, Py_EQ) : -1;
+    Py_XDECREF(own);
+    if (equal < 0) return NULL;
+    if (!equal) {
+      PyErr_Format(PyExc_BufferError,
+                   "the array is on another device than %R; copy it with to() "
+                   "first",
+                   device);
+      return NULL;
+    }
+  }
+  const int versioned = is_versioned(version);
+  if (versioned < 0) return NULL;
+  if (copy != Py_True) return export_array((py_array *)(void *)self, versioned);
+  PyObject *own = core_help("copy", "(O)", self);
+  PyObject *capsule =
+      own ? export_array((py_array *)(void *)own, versioned) : NULL;
+  Py_XDECREF(own);
+  return capsule;
+}
+
+/* ------------------------------------------------------------------- import */
+
+/* Takes the object of a capsule. The producer's deleter may need the GIL, and
+ * takes it. */
+static PyObject *import_capsule(PyObject *capsule) {
+  tn_runtime *rt = core_runtime();
+  tn_array *array = NULL;
+  tn_code code;
+  if (!rt) return NULL;
+  const bool versioned = PyCapsule_IsValid(capsule, versioned_name);
+  const char *name = versioned ? versioned_name : plain_name;
+  void *object = PyCapsule_GetPointer(capsule, name);
+  if (!object) return NULL;
+  CORE_WITHOUT_GIL(
+      code = versioned ? tn_array_from_dlpack_versioned(rt, object, 0, &array)
+                       : tn_array_from_dlpack(rt, object, 0, &array));
+  if (code != TN_OK) return core_raise(code, NULL);
+  if (PyCapsule_SetName(
+          capsule, versioned ? "used_dltensor_versioned" : "used_dltensor"))
+    PyErr_Clear();
+  return core_wrap(array);
+}
+
+/* Asks the producer for a capsule: with versions, if it knows them. */
+static PyObject *ask_producer(PyObject *object) {
+  PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
+  PyObject *args = method ? PyTuple_New(0) : NULL;
+  PyObject *named = args ? Py_BuildValue("{s:(ii)}", "max_version",
+                                         TN_DLPACK_MAJOR, TN_DLPACK_MINOR)
+                         : NULL;
+  PyObject *capsule = named ? PyObject_Call(method, args, named) : NULL;
+  if (named && !capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();
+    capsule = PyObject_CallObject(method, NULL);
+  }
+  Py_XDECREF(named);
+  Py_XDECREF(args);
+  Py_XDECREF(method);
+  return capsule;
+}
+
+PyObject *core_from_dlpack(PyObject *module, PyObject *object) {
+  (void)module;
+  if (PyCapsule_CheckExact(object)) return import_capsule(object);
+  PyObject *capsule = ask_producer(object);
+  PyObject *array = capsule ? import_capsule(capsule) : NULL;
+  Py_XDECREF(capsule);
+  return array;
+}

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients: record calls on a tape, and compute derivatives of any order.
+
+    w = tn.array([1.0, 2.0]).attach_grad()
+    with tn.record():
+        loss = (w * w).sum()
+    loss.backward()
+    w.grad                          # array([2., 4.])
+
+    slope = tn.grad(lambda x: (x ** 3).sum())
+    tn.grad(lambda x: slope(x).sum())(tn.array([2.0]))     # array([12.])
+"""
+
+import contextlib
+import functools
+
+from tenon import _array, _core
+
+_WRITE, _ADD = 1, 3
+_KEEP, _RECORD = 1, 2
+
+
+@contextlib.contextmanager
+def record(train=True):
+    """Records the calls of this thread, so that their results can be differentiated. With
+    train=True operators behave as in training: dropout drops, statistics are updated."""
+    tape = _core.Tape(train=train)
+    before = _core.set_recording(tape)
+    try:
+        yield tape
+    finally:
+        _core.set_recording(before)
+
+
+@contextlib.contextmanager
+def pause():
+    """Inside of record(): calls are not recorded, so their results are constants."""
+    before = _core.set_recording(None)
+    try:
+        yield
+    finally:
+        _core.set_recording(before)
+
+
+def is_recording():
+    """Whether calls of this thread are recorded."""
+    return _core.get_recording() is not None
+
+
+def backward(heads, gradients=None, keep=False):
+    """Computes the gradients of the sum of several arrays; see Array.backward.
+
+        tn.autograd.backward([loss1, loss2])
+    """
+    tape = next((each._tape for each in heads if each._tape is not None), None)
+    if tape is None:
+        raise ValueError("no tape has recorded this array: compute it inside of `with "
+                         "tn.record():`, from an array that attach_grad() was called for")
+    weights = [None] * len(heads) if gradients is None else [
+        each if each is None else _array.convert_any(each, head).astype(head.dtype, copy=False)
+        for each, head in zip(gradients, heads)]
+    watched = [each for each in tape.watched if each._request]
+    into, requests = [], []
+    for each in watched:
+        adds = each._request == _ADD and each.grad is not None
+        into.append(each.grad if adds else None)
+        requests.append(_ADD if adds else _WRITE)
+    if not watched:
+        raise ValueError("the tape watches no array; call attach_grad() for parameters before "
+                         "they are used")
+    found = tape.gradient(list(heads), weights, watched, into, requests, _KEEP if keep else 0)
+    for each, gradient in zip(watched, found):
+        each.grad = gradient
+    if not keep:
+        tape.watched.clear()
+
+
+def value_and_grad(function, argnums=0, train=False):
+    """A function that computes `function` and its gradient with respect to some arguments: returns
+    (value, gradient), or a tuple of gradients if `argnums` is a tuple. The value is summed if it
+    has more than one element. It can be differentiated again.
+
+        value, slope = tn.value_and_grad(loss)(w, x)
+    """
+    several = isinstance(argnums, (tuple, list))
+    numbers = tuple(argnums) if several else (argnums,)
+
+    @functools.wraps(function)
+    def compute(*args, **named):
+        outer = _core.get_recording()
+        tape = outer if outer is not None else _core.Tape(train=train)
+        args = list(args)
+        for i in numbers:
+            # A new array, so that the gradient is that of this use.
+            args[i] = _fresh(_array.convert_any(args[i]), outer)
+            tape.watch(args[i])
+        before = _core.set_recording(tape)
+        try:
+            value = function(*args, **named)
+        finally:
+            _core.set_recording(before)
+        if not isinstance(value, _array.Array):
+            raise TypeError(f"a function to differentiate returns an Array, not a "
+                            f"{type(value).__name__}")
+        of = [args[i] for i in numbers]
+        found = tape.gradient([value], [None], of, [None] * len(of), [_WRITE] * len(of),
+                              _RECORD if outer is not None else 0)
+        return value, (tuple(found) if several else found[0])
+
+    return compute
+
+
+def _fresh(array, outer):
+    """An array of its own for the argument of a function that is differentiated; as a result of
+    the outer tape, so that outer gradients pass."""
+    if outer is None:
+        return array.copy()
+    from tenon.ops import find_operator
+    return find_operator("elemwise.copy")(array)
+
+
+def grad(function, argnums=0, train=False):
+    """A function that computes the gradient of `function`; see value_and_grad.
+
+        tn.grad(lambda x: (x ** 3).sum())(tn.array([2.0]))      # array([12.])
+    """
+    both = value_and_grad(function, argnums, train)
+
+    @functools.wraps(function)
+    def compute(*args, **named):
+        return both(*args, **named)[1]
+
+    return compute
