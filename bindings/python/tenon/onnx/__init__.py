@@ -12,10 +12,10 @@ except ImportError as error:
         "tenon.onnx needs the package `onnx`: pip install 'tenon-sdk[onnx]'"
     ) from error
 
-
+from .convert import convert
 from .errors import NeedsElements, OnnxError, Unsupported
 from .model import Model, Port, load
-
+from .report import report
 
 __all__ = [
     "Model",
@@ -23,5 +23,7 @@ __all__ = [
     "OnnxError",
     "Port",
     "Unsupported",
+    "convert",
     "load",
+    "report",
 ]

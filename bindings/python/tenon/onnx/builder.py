@@ -133,7 +133,7 @@ class Builder:
         if axes == tuple(range(x.rank)):
             return x
         if x.constant is not None:
-            return make_constant(np.ascontiguousarray(x.constant.transpose(axes)))
+            return make_constant(np.asarray(x.constant.transpose(axes), order="C"))
         return self.call("tensor.transpose", x, axes=axes)
 
     def move_axis(self, x: Value, start: int, end: int) -> Value:
@@ -148,7 +148,7 @@ class Builder:
         if shape == x.shape:
             return x
         if x.constant is not None:
-            return make_constant(np.ascontiguousarray(np.broadcast_to(x.constant, shape)))
+            return make_constant(np.asarray(np.broadcast_to(x.constant, shape), order="C"))
         if 0 in shape:
             return make_constant(np.zeros(shape, types.numpy_type(x.dtype)))
         return self.call("tensor.broadcast_to", x, shape=shape)
@@ -160,7 +160,7 @@ class Builder:
             return x
         if x.constant is not None:
             index = (slice(None),) * axis + (slice(begin, end),)
-            return make_constant(np.ascontiguousarray(x.constant[index]))
+            return make_constant(np.asarray(x.constant[index], order="C"))
         if begin == end or x.size == 0:
             shape = x.shape[:axis] + (end - begin,) + x.shape[axis + 1 :]
             return make_constant(np.zeros(shape, types.numpy_type(x.dtype)))
@@ -286,7 +286,7 @@ class GraphBuilder(Builder):
             if value.dtype == types.STRING:
                 raise Unsupported("Tenon has no strings")
             name = self.unique_name(value.name or f"{self.node_name or 'node'}_constant")
-            self.weights[name] = np.ascontiguousarray(value.constant)
+            self.weights[name] = np.asarray(value.constant, order="C")
             value.handle = self.graph.variable(name, shape=value.shape, dtype=value.dtype)
         return value.handle
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that run: as a program for each set of input shapes, or node by node."""
 
+import collections
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from .read import Source, read_model
 from .values import TensorSequence, Value, make_constant
 
 MODES = ("auto", "eager", "graph")
+_MOST_PROGRAMS = 64
+_MOST_KNOWN = 16  # elements of an input that a graph may have as constants
 
 
 class Port:
@@ -65,7 +68,8 @@ class Model:
             raise OnnxError("sparse initializers are not supported")
         self.inputs = [Port(i) for i in graph.input if i.name not in self.weights]
         self.outputs = [Port(o) for o in graph.output]
-        self._programs: Dict[tuple, Any] = {}
+        self._programs: "collections.OrderedDict[tuple, Any]" = collections.OrderedDict()
+        self._needs_values = False  # graphs need the elements of small integer inputs
         self._constants: Optional[Dict[str, Value]] = None
 
     # --------------------------------------------------------------------- run
@@ -93,11 +97,32 @@ class Model:
         feeds = {**self._check_feeds(feeds)}
         if self.mode == "eager" or not all(_is_tensor(value) for value in feeds.values()):
             return self._run_eager(feeds)
-        key = tuple((name, *_describe(feeds[name])) for name in sorted(feeds))
-        if key not in self._programs:
-            self._programs[key] = self._make_program(feeds)
-        program = self._programs[key]
+        program = self._find_program(feeds)
         return self._run_eager(feeds) if program is None else program.run(feeds)
+
+    def _find_program(self, feeds: Dict[str, Any]) -> Optional["BoundModel"]:
+        """Returns the program for these shapes; None if shapes depend on elements."""
+        known = _read_small(feeds) if self._needs_values else {}
+        key = _make_key(feeds, known)
+        if key in self._programs:
+            self._programs.move_to_end(key)
+            return self._programs[key]
+        try:
+            program = self._make_program(feeds, known)
+        except NeedsElements:
+            if not self._needs_values and _read_small(feeds):
+                self._needs_values = True
+                return self._find_program(feeds)
+            if self.mode == "graph":
+                raise
+            program = None
+        self._programs[key] = program
+        if len(self._programs) > _MOST_PROGRAMS:
+            self._programs.popitem(last=False)
+        return program
+
+    def _make_program(self, feeds: Dict[str, Any], known: Dict[str, Any]) -> "BoundModel":
+        return BoundModel(self, {n: v for n, v in feeds.items() if n not in known}, known)
 
     def _check_feeds(self, feeds: Dict[str, Any]) -> Dict[str, Any]:
         names = [port.name for port in self.inputs]
@@ -155,15 +180,6 @@ class Model:
 
     # ------------------------------------------------------------------ graphs
 
-    def _make_program(self, feeds: Dict[str, Any]) -> Optional["BoundModel"]:
-        """Binds a program for these shapes; None if shapes depend on elements."""
-        try:
-            return BoundModel(self, feeds)
-        except NeedsElements:
-            if self.mode == "graph":
-                raise
-            return None
-
     def build_graph(
         self, shapes: Dict[str, Tuple[str, Sequence[int]]], known: Optional[Dict[str, Any]] = None
     ) -> Tuple[GraphBuilder, List[Value], List[str]]:
@@ -192,9 +208,9 @@ class Model:
 class BoundModel:
     """A program of a model for one set of input shapes."""
 
-    def __init__(self, model: Model, feeds: Dict[str, Any]) -> None:
+    def __init__(self, model: Model, feeds: Dict[str, Any], known: Dict[str, Any]) -> None:
         shapes = {name: _describe(value) for name, value in feeds.items()}
-        build, heads, arguments = model.build_graph(shapes)
+        build, heads, arguments = model.build_graph(shapes, known)
         self.names = dict(zip(shapes, arguments))
         self.results: List[Tuple[str, Any]] = []
         symbols: List[Any] = []
@@ -241,6 +257,25 @@ def _describe(value: Any) -> Tuple[str, Tuple[int, ...]]:
     if _tenon.is_array(value):
         return _tenon.dtype_of(value), tuple(_tenon.shape_of(value))
     return types.type_of_numpy(value.dtype), tuple(value.shape)
+
+
+def _read_small(feeds: Dict[str, Any]) -> Dict[str, np.ndarray]:
+    """Returns the small inputs of integers or bools, which may decide shapes and branches."""
+    found = {}
+    for name, value in feeds.items():
+        dtype, shape = _describe(value)
+        if dtype not in ("i32", "i64", "bool") or np.prod(shape, dtype=np.int64) > _MOST_KNOWN:
+            continue
+        found[name] = _tenon.to_numpy(value) if _tenon.is_array(value) else value
+    return found
+
+
+def _make_key(feeds: Dict[str, Any], known: Dict[str, np.ndarray]) -> tuple:
+    """Returns the key of a program: types, shapes, and the elements that it has as constants."""
+    return tuple(
+        (name, *_describe(feeds[name]), known[name].tobytes() if name in known else None)
+        for name in sorted(feeds)
+    )
 
 
 def _wrap(build: EagerBuilder, value: Any) -> Any:

@@ -168,7 +168,7 @@ def slice_box(
         index = tuple(
             slice(b, None if e < 0 else e, s) for b, e, s in ranges
         )
-        return make_constant(np.ascontiguousarray(x.constant[index]))
+        return make_constant(np.asarray(x.constant[index], order="C"))
     if 0 in shape:
         return make_constant(np.zeros(shape, types.numpy_type(x.dtype)))
     if shape == x.shape and all(bounds[2] == 1 for bounds in ranges):
