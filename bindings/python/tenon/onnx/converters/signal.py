@@ -98,7 +98,7 @@ def convert_stft(
     return node.build.call(
         "tensor.stft",
         signal,
-        *([window] if window is not None else []),
+        window,
         frame_step=node.integers(step, "frame_step")[0],
         frame_length=known[0] if known else window.shape[0],
         onesided=bool(node.attribute("onesided", 1)),
