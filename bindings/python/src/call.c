@@ -14,17 +14,46 @@ enum {
 
 /* ----------------------------------------------------------------- one call */
 
-/* Notes the line of Python that computes an array, for errors that are found
- * later. */
+/* Whether a frame runs code of the package itself. */
+static bool is_own(PyCodeObject *code) {
+  PyObject *file = PyObject_GetAttrString((PyObject *)code, "co_filename");
+  const Py_ssize_t found =
+      file && core.folder
+          ? PyUnicode_Tailmatch(file, core.folder, 0, PY_SSIZE_T_MAX, -1)
+          : 0;
+  Py_XDECREF(file);
+  if (found < 0 || !file) PyErr_Clear();
+  return found == 1;
+}
+
+/* The frame that called this one; takes the reference. */
+static PyFrameObject *find_caller(PyFrameObject *frame) {
+  PyObject *back = PyObject_GetAttrString((PyObject *)frame, "f_back");
+  Py_DECREF((PyObject *)frame);
+  if (back && back != Py_None) return (PyFrameObject *)back;
+  Py_XDECREF(back);
+  PyErr_Clear();
+  return NULL;
+}
+
+/* Notes the user's line of Python that computes an array, for errors that are
+ * found later. */
 static void note_site(py_array *a) {
-  PyFrameObject *frame;
   if (tn_array_size(a->array) < LONG && !core.releases) return;
-  frame = PyEval_GetFrame();
-  if (!frame) return;
-  PyCodeObject *code = PyFrame_GetCode(frame);
-  Py_XDECREF(a->code);
-  a->code = (PyObject *)code;
-  a->line = PyFrame_GetLineNumber(frame);
+  PyFrameObject *frame = PyEval_GetFrame();
+  Py_XINCREF((PyObject *)frame);
+  while (frame) {
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    if (!is_own(code)) {
+      Py_XDECREF(a->code);
+      a->code = (PyObject *)code;
+      a->line = PyFrame_GetLineNumber(frame);
+      Py_DECREF((PyObject *)frame);
+      return;
+    }
+    Py_DECREF((PyObject *)code);
+    frame = find_caller(frame);
+  }
 }
 
 static tn_code call_now(const core_call *c, const py_tape *tape,

@@ -21,9 +21,20 @@ static void log_line(void *ctx, int32_t level, const char *line) {
   PyGILState_Release(state);
 }
 
+/* Whether a signal, as of Ctrl-C, ends a wait: its handler has raised an
+ * exception on this thread. Python runs handlers on its main thread only. */
+static int32_t check_signals(void *ctx) {
+  (void)ctx;
+  PyGILState_STATE state = PyGILState_Ensure();
+  const int raised = PyErr_CheckSignals();
+  PyGILState_Release(state);
+  return raised != 0;
+}
+
 /* Creates the runtime with options that are not NULL. */
 static tn_code create_runtime(tn_options *options) {
   options->struct_size = sizeof *options;
+  options->interrupted = check_signals;
   tn_code code;
   CORE_WITHOUT_GIL(code = tn_runtime_create(options, &core.runtime));
   if (code != TN_OK) return code;
@@ -111,6 +122,15 @@ static PyObject *get_runtime(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
   return core_runtime() ? PyLong_FromVoidPtr(core.runtime) : NULL;
+}
+
+/* Tells where the files of the package are. */
+static PyObject *set_folder(PyObject *module, PyObject *folder) {
+  (void)module;
+  Py_INCREF(folder);
+  Py_XDECREF(core.folder);
+  core.folder = folder;
+  Py_RETURN_NONE;
 }
 
 /* Calls release the GIL from now on: operators in Python need it. */
@@ -251,6 +271,7 @@ static PyMethodDef functions[] = {
     {"end_runtime", end_runtime, METH_NOARGS, NULL},
     {"runtime_handle", get_runtime, METH_NOARGS, NULL},
     {"release_in_calls", release_in_calls, METH_NOARGS, NULL},
+    {"set_folder", set_folder, METH_O, NULL},
     {"wait_all", wait_all, METH_NOARGS, NULL},
     {"load_plugin", load_plugin, METH_O, NULL},
     {"unload_plugin", unload_plugin, METH_O, NULL},

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The methods of arrays that need no speed, and the slow cases that tenon._core hands over."""
 
-import difflib
-import inspect
+import os
 
 from tenon import _core
 from tenon._dtypes import BY_NAME, BY_NUMBER, DType, find_dtype, promote
 from tenon.ops import find_operator
 
 Array = _core.Array
+_core.set_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 _PLACES = {1: "cpu", 2: "cuda", 3: "cuda_host"}
 _FUNCTIONS = ("any", "all")
 
@@ -69,6 +69,8 @@ def copy(array):
 
 def refuse_argument(function, name):
     """Raises the error of a keyword that an operator does not have."""
+    import difflib
+    import inspect
     names = list(inspect.signature(function).parameters)
     near = difflib.get_close_matches(name, names, 1)
     raise TypeError(f"{function.__name__}() got an unexpected argument {name!r}"
@@ -368,7 +370,7 @@ def numpy(self, copy=True):
     if source.dtype.bits < 8:
         return find_operator("elemwise.cast")(source, dtype="i8").numpy()
     out = np.empty(self.shape, self.dtype.numpy)
-    source._read_into(out.ctypes.data, out.nbytes)
+    source._read_into(out)
     return out
 
 

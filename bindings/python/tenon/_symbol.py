@@ -50,6 +50,7 @@ class Symbol:
     """
 
     __slots__ = ("_graph", "_node", "_index", "__weakref__")
+    _tenon_symbol = True  # for tenon._core: a call with a symbol becomes a node of a graph
     __array_ufunc__ = None  # so that `numpy_array * symbol` asks the symbol, and is an error
     __iter__ = None
     __hash__ = object.__hash__

@@ -36,6 +36,8 @@ _LOCK = threading.RLock()  # one thread at a time changes graphs
 
 def _sort_inputs(operator, inputs, params):
     """Entries, their keys or None, and the remaining parameters of a call."""
+    if operator.is_variadic and inputs and isinstance(inputs[-1], (list, tuple)):
+        inputs = (*inputs[:-1], *inputs[-1])
     by_name = {key: value for key, value in params.items()
                if isinstance(value, Symbol) or key in operator.inputs or key in operator.states}
     params = {key: value for key, value in params.items() if key not in by_name}

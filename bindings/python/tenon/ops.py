@@ -10,8 +10,6 @@ the result, or a tuple of arrays and None for several ones. Its `__self__.json` 
 of the operator.
 """
 
-import difflib
-
 from tenon import _core
 
 _functions = {}   # by name, as "nn.softmax"
@@ -46,6 +44,7 @@ class Namespace:
 
 
 def _suggest(name, names):
+    import difflib
     near = difflib.get_close_matches(name, names, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 

@@ -66,6 +66,9 @@ def test_any_number_of_inputs():
     a, b, c = tn.var("a"), tn.var("b"), tn.var("c")
     y = tn.ops.tensor.concat(a, b, c, dim=0)
     assert y.eval(a=[1.0], b=[2.0], c=[3.0]).numpy().tolist() == [1, 2, 3]
+    g = tn.Graph()
+    y = g.call("tensor.concat", [g.variable("a"), g.variable("b")], dim=0)
+    assert y.eval(a=[1.0], b=[2.0]).numpy().tolist() == [1, 2]
 
 
 def test_an_unknown_parameter_is_a_type_error_with_a_suggestion():
