@@ -195,6 +195,25 @@ static int set_number(tn_value *v, PyObject *number, const tn_field *f) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
+/* A bool of NumPy. */
+static int set_bool(tn_value *v, PyObject *object) {
+  const int truth = PyObject_IsTrue(object);
+  v->type = TN_FIELD_BOOL;
+  v->as.i = truth;
+  return truth < 0 ? -1 : 0;
+}
+
+static bool is_numpy_bool(PyObject *object) {
+  PyObject *name =
+      PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
+  const bool found =
+      name && (PyUnicode_CompareWithASCIIString(name, "bool") == 0 ||
+               PyUnicode_CompareWithASCIIString(name, "bool_") == 0);
+  Py_XDECREF(name);
+  if (!name) PyErr_Clear();
+  return found;
+}
+
 static int set_type(tn_value *v, PyObject *type) {
   tn_dtype dtype;
   if (core_parse_dtype(type, &dtype)) return -1;
@@ -216,6 +235,8 @@ static int set_value(values *all, const tn_field *f, PyObject *object) {
   else if (PyFloat_Check(object) || PyLong_Check(object) ||
            PyIndex_Check(object) || f->type == TN_FIELD_FLOAT)
     failed = set_number(v, object, f);
+  else if (f->type == TN_FIELD_BOOL && is_numpy_bool(object))
+    failed = set_bool(v, object);
   else
     failed = set_list(all, v, object, f);
   ++all->n;
@@ -321,7 +342,8 @@ static const tn_params *find_params(py_operator *op, const named_params *p,
   return op->last[1 - op->next].params;
 }
 
-const tn_params *core_scalar_params(py_operator *op, double scalar) {
+const tn_params *core_scalar_params(py_operator *op, double scalar,
+                                    tn_params **own) {
   for (size_t k = 0; k < CORE_SCALARS; ++k)
     if (op->scalars[k].params &&
         memcmp(&op->scalars[k].value, &scalar, sizeof scalar) == 0)
@@ -333,6 +355,7 @@ const tn_params *core_scalar_params(py_operator *op, double scalar) {
     core_raise(code, NULL);
     return NULL;
   }
+  if (core.releases) return *own = params; /* another call uses the others */
   const size_t k = op->next_scalar++ % CORE_SCALARS;
   tn_params_release(op->scalars[k].params);
   op->scalars[k].value = scalar;
@@ -616,6 +639,7 @@ PyObject *core_call_operator(PyObject *self, PyObject *const *args,
   PyObject *few[2 * FEW] = {NULL}, **room = few, *result = NULL;
   arguments a = {.params = {.n = 0}};
   int failed = 0;
+  if (!core_is_usable(op)) return NULL;
   if (is_for_graph(args, n + n_names)) return call_symbols(op, args, n, names);
   if (ends_in_list(op, args, n)) return call_spread(op, args, n, names);
   count_operands(op, &a, n);

@@ -72,7 +72,7 @@ def backward(heads, gradients=None, keep=False):
     for each, gradient in zip(watched, found):
         each.grad = gradient
     if not keep:
-        tape.watched.clear()
+        tape.forget_watched()
 
 
 def value_and_grad(function, argnums=0, train=False):
