@@ -190,7 +190,7 @@ def _convert_beside(value, array):
 def truth(array):
     if array.size != 1:
         raise ValueError(f"an array with {array.size} elements is neither true nor false; use "
-                         "tn.any() or tn.all()")
+                         "its any() or all()")
     return bool(array.item())
 
 
@@ -413,6 +413,14 @@ def _method(function):
     return function
 
 
+def _method_named(name):
+    """A method with the name of a function that this file uses."""
+    def add(function):
+        function.__name__ = name
+        return _method(function)
+    return add
+
+
 def _property(function):
     setattr(Array, function.__name__, property(function, doc=function.__doc__))
     return function
@@ -477,8 +485,6 @@ def __array__(self, dtype=None, copy=None):
     return found.astype(dtype)
 
 
-# Arrays of NumPy leave `numpy_array + array` to the operators of Array.
-Array.__array_priority__ = 1000
 
 
 @_method
@@ -636,6 +642,18 @@ for _name, _doc in (("sum", "The sum"), ("mean", "The mean"), ("prod", "The prod
     _reduction(_name, _doc)
 
 
+@_method_named("any")
+def _any(self, axis=None, keepdims=False):
+    """Whether any element is not 0, of all or along `axis`: an array of bools."""
+    return (self != 0).astype("u8").sum(axis, keepdims) != 0
+
+
+@_method_named("all")
+def _all(self, axis=None, keepdims=False):
+    """Whether all elements are not 0, of all or along `axis`: an array of bools."""
+    return (self == 0).astype("u8").sum(axis, keepdims) == 0
+
+
 @_method
 def argmax(self, axis=None, keepdims=False):
     """The index of the greatest element: of all, or along an axis."""
@@ -783,6 +801,8 @@ def detach(self):
     tape = _core.get_recording() or self._tape
     return self.copy() if tape is None else tape.detach(self)
 
+
+Array.__array_priority__ = 100  # NumPy's operators leave mixed operands to those of Array
 
 # Docs of types only: an Array can be compared with DType through `dtype`.
 __all__ = ["Array", "DType"]
