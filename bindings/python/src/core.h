@@ -182,6 +182,8 @@ PyObject *core_operator(PyObject *module, PyObject *name);
  * an exception. */
 py_operator *core_find_operator(const char *name);
 
+/* A name as bytes; NULL with an exception. */
+PyObject *core_read_name(PyObject *name);
 /* Releases the parameters that operators of a plugin keep. */
 void core_drop_params(const char *plugin);
 /* Makes the operators of a plugin that was unloaded unusable. */

@@ -183,7 +183,7 @@ static PyObject *unload_plugin(PyObject *module, PyObject *name) {
   tn_code code;
   (void)module;
   if (!core_runtime()) return NULL;
-  PyObject *bytes = PyUnicode_AsUTF8String(name);
+  PyObject *bytes = core_read_name(name);
   if (!bytes) return NULL;
   const char *text = PyBytes_AsString(bytes);
   core_drop_params(text);

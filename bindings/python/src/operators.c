@@ -103,7 +103,8 @@ static void add_signature(text *t, const tn_op *d) {
 
 static void add_operand_doc(text *t, const tn_arg *a) {
   add_text(t, "  %s", a->name);
-  if (a->shape_text) add_text(t, "  (%s)", a->shape_text);
+  if (a->shape_text && a->shape_text[0] != '{') /* not a function of C */
+    add_text(t, "  (%s)", a->shape_text);
   if (a->doc) add_text(t, "  %s", a->doc);
   if (a->formula) add_text(t, "\n      = %s", a->formula);
   add_text(t, "\n");
@@ -294,9 +295,16 @@ static PyObject *make_function(const char *name) {
   return function;
 }
 
+PyObject *core_read_name(PyObject *name) {
+  if (PyUnicode_Check(name)) return PyUnicode_AsUTF8String(name);
+  PyErr_Format(PyExc_TypeError, "a name is a str, not %R",
+               (PyObject *)Py_TYPE(name));
+  return NULL;
+}
+
 PyObject *core_operator(PyObject *module, PyObject *name) {
   (void)module;
-  PyObject *bytes = PyUnicode_AsUTF8String(name);
+  PyObject *bytes = core_read_name(name);
   if (!bytes) return NULL;
   PyObject *function = make_function(PyBytes_AsString(bytes));
   Py_DECREF(bytes);
