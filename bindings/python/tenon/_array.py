@@ -368,10 +368,12 @@ def _wrap(indices, size):
 
 
 def set_item(array, key, value):
+    if _core.get_recording() is not None and array.dtype.is_float:
+        return record_item(array, key, value)
     view, arrays, axes, place = _prepare_arrays(array, key)
     moved, wrapped, shape = _move_arrays(view, arrays, axes)
     if 0 in moved.shape + shape:
-        return
+        return None
     rest = moved.shape[len(arrays):]
     value = convert_any(value, array).astype(array.dtype, copy=False)
     wide = _fit(value, rest[:place] + shape + rest[place:])
@@ -379,7 +381,23 @@ def set_item(array, key, value):
     wide = wide.transpose([*range(place, place + n), *range(place), *range(place + n, wide.ndim)])
     new = find_operator("tensor.scatter_nd_update")(
         moved, find_operator("tensor.stack")(wrapped), wide.copy(), index_axis=0)
-    assign(moved, new)
+    return assign(moved, new)
+
+
+def record_item(array, key, value):
+    """Assigns to a part of an array while calls are recorded: as a new whole array, because tapes
+    know arrays as a whole."""
+    if key is Ellipsis or not array.dtype.is_float:
+        return assign(array[key], value)
+    places = find_operator("tensor.arange")(start=0, stop=array.size, dtype="i64")
+    places = places.reshape(array.shape)[key]
+    value = _fit(convert_any(value, array).astype(array.dtype, copy=False), places.shape)
+    if places.size == 0:
+        return None
+    places = places.reshape(1, -1)
+    new = find_operator("tensor.scatter_nd_update")(array.reshape(-1), places, value.reshape(-1),
+                                                    index_axis=0)
+    return assign(array, new.reshape(array.shape))
 
 
 def _fit(value, shape):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients: record calls on a tape, and compute derivatives of any order.
+"""Gradients: record calls on a tape, and compute derivatives, also of derivatives where the
+gradients of the operators have gradients themselves.
 
     w = tn.array([1.0, 2.0]).attach_grad()
     with tn.record():

@@ -410,12 +410,12 @@ def test_a_failure_that_is_found_later_names_the_line():
     x = tn.ones((500, 500)) @ tn.ones((500, 500))  # takes longer than the next call
     y = ops.tensor.gather_nd(x.reshape(-1), indices)
     line = inspect.currentframe().f_lineno - 1
+    z = y * 2  # depends on it
     with pytest.raises(tn.OutOfRangeError) as caught:
         y.wait()
     assert caught.value.place == (__file__, line)
     assert f"{__file__}:{line}" in str(caught.value)
     assert caught.value.operator == "tensor.gather_nd@1"
-    z = y * 2  # depends on it
     with pytest.raises(IndexError, match="was not run"):
         z.numpy()
     assert "out of range" in repr(z)  # printing raises nothing
