@@ -141,12 +141,12 @@ static int set_text(values *all, tn_value *v, PyObject *text) {
 
 static int set_list(values *all, tn_value *v, PyObject *list,
                     const tn_field *f) {
-  const Py_ssize_t n = PySequence_Size(list);
+  const bool is_text = PyBytes_Check(list) || PyByteArray_Check(list);
+  const Py_ssize_t n = is_text ? -1 : PySequence_Size(list);
   if (n < 0) {
     PyErr_Format(PyExc_TypeError,
-                 "parameter `%s` is a number, a text or a list of numbers, not "
-                 "%R",
-                 f->name, (PyObject *)Py_TYPE(list));
+                 "it is a number, a text or a list of numbers, not %R",
+                 (PyObject *)Py_TYPE(list));
     return -1;
   }
   bool floats = f->type == TN_FIELD_FLOATS;
@@ -195,12 +195,59 @@ static int set_number(tn_value *v, PyObject *number, const tn_field *f) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
+/* A bool of NumPy. */
+static int set_bool(tn_value *v, PyObject *object) {
+  const int truth = PyObject_IsTrue(object);
+  v->type = TN_FIELD_BOOL;
+  v->as.i = truth;
+  return truth < 0 ? -1 : 0;
+}
+
+static bool is_numpy_bool(PyObject *object) {
+  PyObject *name =
+      PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
+  const bool found =
+      name && (PyUnicode_CompareWithASCIIString(name, "bool") == 0 ||
+               PyUnicode_CompareWithASCIIString(name, "bool_") == 0);
+  Py_XDECREF(name);
+  if (!name) PyErr_Clear();
+  return found;
+}
+
 static int set_type(tn_value *v, PyObject *type) {
   tn_dtype dtype;
-  if (core_parse_dtype(type, &dtype)) return -1;
+  if (core_parse_dtype(type, &dtype)) {
+    if (!PyUnicode_Check(type)) return -1;
+    PyErr_Clear(); /* the library refuses the name, too, and says where */
+    return -1;
+  }
   v->type = TN_FIELD_DTYPE;
   v->as.i = dtype;
   return 0;
+}
+
+/* Whether an object is one number. Arrays of NumPy are sequences, too. */
+static bool is_number(PyObject *object) {
+  if (PyFloat_Check(object) || PyLong_Check(object)) return true;
+  if (!PyIndex_Check(object)) return false;
+  if (!PySequence_Check(object)) return true;
+  if (PySequence_Size(object) >= 0) return false;
+  PyErr_Clear(); /* an array without dimensions */
+  return true;
+}
+
+/* Adds the name of the parameter to an error of Python. */
+static void name_parameter(const py_operator *op, const char *name) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  if (type != PyExc_TypeError && type != PyExc_OverflowError) {
+    PyErr_Restore(type, value, trace);
+    return;
+  }
+  PyErr_Format(type, "parameter `%s` of %s(): %S", name, op->name, value);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
 }
 
 static int set_value(values *all, const tn_field *f, PyObject *object) {
@@ -210,12 +257,15 @@ static int set_value(values *all, const tn_field *f, PyObject *object) {
   if (object == Py_None)
     v->as.s = NULL;
   else if (PyUnicode_Check(object))
-    failed = set_text(all, v, object);
+    failed = f->type == TN_FIELD_DTYPE && set_type(v, object) == 0
+                 ? 0
+                 : set_text(all, v, object);
   else if (f->type == TN_FIELD_DTYPE)
     failed = set_type(v, object);
-  else if (PyFloat_Check(object) || PyLong_Check(object) ||
-           PyIndex_Check(object) || f->type == TN_FIELD_FLOAT)
+  else if (is_number(object) || f->type == TN_FIELD_FLOAT)
     failed = set_number(v, object, f);
+  else if (f->type == TN_FIELD_BOOL && is_numpy_bool(object))
+    failed = set_bool(v, object);
   else
     failed = set_list(all, v, object, f);
   ++all->n;
@@ -244,8 +294,11 @@ static tn_params *create_params(const py_operator *op, const named_params *p) {
   values all = {v, texts, lists, 0};
   tn_params *params = NULL;
   int failed = 0;
-  for (uint32_t i = 0; i < p->n && !failed; ++i)
-    failed = set_value(&all, op->desc->params[p->fields[i]], p->objects[i]);
+  for (uint32_t i = 0; i < p->n && !failed; ++i) {
+    const tn_field *field = op->desc->params[p->fields[i]];
+    failed = set_value(&all, field, p->objects[i]);
+    if (failed) name_parameter(op, field->name);
+  }
   if (!failed) {
     const tn_code code = tn_params_create(op->op, all.v, all.n, &params);
     if (code != TN_OK) core_raise(code, NULL);
@@ -321,7 +374,8 @@ static const tn_params *find_params(py_operator *op, const named_params *p,
   return op->last[1 - op->next].params;
 }
 
-const tn_params *core_scalar_params(py_operator *op, double scalar) {
+const tn_params *core_scalar_params(py_operator *op, double scalar,
+                                    tn_params **own) {
   for (size_t k = 0; k < CORE_SCALARS; ++k)
     if (op->scalars[k].params &&
         memcmp(&op->scalars[k].value, &scalar, sizeof scalar) == 0)
@@ -333,6 +387,7 @@ const tn_params *core_scalar_params(py_operator *op, double scalar) {
     core_raise(code, NULL);
     return NULL;
   }
+  if (core.releases) return *own = params; /* another call uses the others */
   const size_t k = op->next_scalar++ % CORE_SCALARS;
   tn_params_release(op->scalars[k].params);
   op->scalars[k].value = scalar;
@@ -371,8 +426,8 @@ static int take_named_input(const py_operator *op, arguments *a, uint32_t i,
   if (op->is_variadic && i >= op->desc->n_inputs)
     i += (uint32_t)a->n_variadic - 1;
   if (a->in[i]) {
-    PyErr_Format(PyExc_TypeError, "%s() got two values for `%S`",
-                 op->desc->name, op->input_names[i]);
+    PyErr_Format(PyExc_TypeError, "%s() got two values for `%S`", op->name,
+                 op->input_names[i]);
     return -1;
   }
   a->in[i] = value == Py_None ? NULL : value;
@@ -399,9 +454,9 @@ static int take_named(const py_operator *op, arguments *a, PyObject *name,
 
 static int refuse_count(const py_operator *op, Py_ssize_t n) {
   PyErr_Format(PyExc_TypeError,
-               "%s() takes at most %u arrays but %zd were given; name its "
+               "%s() takes at most %u array%s but %zd were passed; name its "
                "parameters",
-               op->desc->name, (unsigned)op->n_in, n);
+               op->name, (unsigned)op->n_in, op->n_in == 1 ? "" : "s", n);
   return -1;
 }
 
@@ -466,22 +521,21 @@ static int take_out(const py_operator *op, PyObject *out, PyObject **to,
     return 0;
   }
   if (!PyTuple_Check(out) && !PyList_Check(out)) {
-    PyErr_Format(PyExc_TypeError, "%s(): `out` must be %s, not %R",
-                 op->desc->name,
+    PyErr_Format(PyExc_TypeError, "%s(): `out` must be %s, not %R", op->name,
                  n == 1 ? "an Array" : "a tuple of Arrays and None",
                  (PyObject *)Py_TYPE(out));
     return -1;
   }
   if (PySequence_Size(out) != (Py_ssize_t)n) {
     PyErr_Format(PyExc_ValueError, "%s() has %u outputs; `out` has %zd",
-                 op->desc->name, (unsigned)n, PySequence_Size(out));
+                 op->name, (unsigned)n, PySequence_Size(out));
     return -1;
   }
   for (uint32_t i = 0; i < n; ++i) {
     PyObject *item = PySequence_GetItem(out, i);
     if (item && item != Py_None && !core_is_array(item))
       PyErr_Format(PyExc_TypeError, "%s(): `out` has %R, which is no Array",
-                   op->desc->name, item);
+                   op->name, item);
     if (!item || PyErr_Occurred()) {
       Py_XDECREF(item);
       return -1;
@@ -616,6 +670,7 @@ PyObject *core_call_operator(PyObject *self, PyObject *const *args,
   PyObject *few[2 * FEW] = {NULL}, **room = few, *result = NULL;
   arguments a = {.params = {.n = 0}};
   int failed = 0;
+  if (!core_is_usable(op)) return NULL;
   if (is_for_graph(args, n + n_names)) return call_symbols(op, args, n, names);
   if (ends_in_list(op, args, n)) return call_spread(op, args, n, names);
   count_operands(op, &a, n);

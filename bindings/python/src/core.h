@@ -114,6 +114,8 @@ PyObject *core_convert(PyObject *object, const py_array *like);
 /* The memory of a dense, writeable array of NumPy, and its size. NULL with an
  * exception. Borrowed while the array lives. */
 void *core_numpy_memory(PyObject *object, size_t *bytes);
+/* Whether an integer is in the range of a type; floats have all. */
+bool core_fits(tn_dtype dtype, long long value);
 int core_parse_dtype(PyObject *object, tn_dtype *out);
 /* The sizes of a shape; their number, or -1 with an exception. */
 int core_parse_shape(PyObject *object, int64_t shape[TN_MAX_NDIM]);
@@ -144,14 +146,18 @@ enum { CORE_LAST = 8, CORE_SCALARS = 4 };
 /* An operator that Python code can call. */
 typedef struct py_operator {
   PyObject ob_base;
-  tn_operator *op;
+  tn_operator *op; /* NULL since its plugin was unloaded */
   const tn_op *desc;
   PyObject **input_names; /* then those of states */
   PyObject **param_names;
   PyObject *function; /* the object that users call; not owned */
   PyMethodDef method;
+  char *name; /* without the plugin */
+  char *full_name;
   char *doc;
-  uint32_t n_in; /* inputs and states */
+  struct py_operator *previous, *following; /* of all that exist */
+  uint32_t n_in;                            /* inputs and states */
+  uint32_t n_params;
   uint32_t n_visible;
   bool is_plain; /* the number of outputs is fixed */
   bool is_variadic;
@@ -172,9 +178,18 @@ typedef struct py_operator {
 
 PyTypeObject *core_make_operator_type(PyObject *module);
 PyObject *core_operator(PyObject *module, PyObject *name);
-/* The operator of a name, for calls from C. Not owned; NULL with an exception.
- */
+/* The operator of a name, for calls from C; the caller releases it. NULL with
+ * an exception. */
 py_operator *core_find_operator(const char *name);
+
+/* A name as bytes; NULL with an exception. */
+PyObject *core_read_name(PyObject *name);
+/* Releases the parameters that operators of a plugin keep. */
+void core_drop_params(const char *plugin);
+/* Makes the operators of a plugin that was unloaded unusable. */
+void core_disable(const char *plugin);
+/* Whether the operator can be called; else an exception. */
+bool core_is_usable(const py_operator *op);
 
 /* call.c --------------------------------------------------------------------
  */
@@ -193,8 +208,10 @@ typedef struct core_call {
   size_t n_out;
 } core_call;
 int core_run(const core_call *call);
-/* The parameter `scalar` of an operator. Not owned; NULL with an exception. */
-const tn_params *core_scalar_params(py_operator *op, double scalar);
+/* The parameter `scalar` of an operator; NULL with an exception. The caller
+ * releases *own after the call, unless it is NULL. */
+const tn_params *core_scalar_params(py_operator *op, double scalar,
+                                    tn_params **own);
 
 /* tape.c --------------------------------------------------------------------
  */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients: record calls on a tape, and compute derivatives of any order.
+"""Gradients: record calls on a tape, and compute derivatives, also of derivatives where the
+gradients of the operators have gradients themselves.
 
     w = tn.array([1.0, 2.0]).attach_grad()
     with tn.record():
@@ -72,7 +73,7 @@ def backward(heads, gradients=None, keep=False):
     for each, gradient in zip(watched, found):
         each.grad = gradient
     if not keep:
-        tape.watched.clear()
+        tape.forget_watched()
 
 
 def value_and_grad(function, argnums=0, train=False):
