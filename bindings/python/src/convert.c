@@ -19,7 +19,12 @@ typedef struct numpy_array {
   PyObject *descr;
 } numpy_array;
 
-enum { NUMPY_DENSE = 0x1, NUMPY_ALIGNED = 0x100, NUMPY_NATIVE = 0x200 };
+enum {
+  NUMPY_DENSE = 0x1,
+  NUMPY_ALIGNED = 0x100,
+  NUMPY_NATIVE = 0x200,
+  NUMPY_WRITEABLE = 0x400
+};
 
 /* ------------------------------------------------------------ types, shapes */
 
@@ -155,6 +160,25 @@ static PyObject *copy_numpy(const numpy_array *from) {
     bytes *= (size_t)shape[i];
   }
   return make_array(&(tn_spec){dtype, from->ndim, shape}, from->data, bytes);
+}
+
+void *core_numpy_memory(PyObject *object, size_t *bytes) {
+  PyObject *capsule = PyObject_GetAttrString(object, "__array_struct__");
+  const numpy_array *a = capsule && PyCapsule_CheckExact(capsule)
+                             ? PyCapsule_GetPointer(capsule, NULL)
+                             : NULL;
+  const int wanted = NUMPY_DENSE | NUMPY_WRITEABLE;
+  void *data = NULL;
+  if (a && a->two == 2 && (a->flags & wanted) == wanted) {
+    *bytes = (size_t)a->itemsize;
+    for (int i = 0; i < a->ndim; ++i) *bytes *= (size_t)a->shape[i];
+    data = a->data;
+  }
+  Py_XDECREF(capsule);
+  if (!data && !PyErr_Occurred())
+    PyErr_SetString(PyExc_ValueError,
+                    "elements are copied to dense, writeable arrays of NumPy");
+  return data;
 }
 
 PyObject *core_convert(PyObject *object, const py_array *like) {

@@ -111,9 +111,9 @@ int core_wait(py_array *array);
  * of numbers, an array of NumPy or of another framework. `like` may be NULL: an
  * array with the type that numbers get. */
 PyObject *core_convert(PyObject *object, const py_array *like);
-PyObject *core_py_array(PyObject *self, PyObject *const *args, Py_ssize_t n);
-PyObject *core_numpy_copy(PyObject *self, PyObject *unused);
-PyObject *core_numpy_struct(PyObject *self, void *unused);
+/* The memory of a dense, writeable array of NumPy, and its size. NULL with an
+ * exception. Borrowed while the array lives. */
+void *core_numpy_memory(PyObject *object, size_t *bytes);
 int core_parse_dtype(PyObject *object, tn_dtype *out);
 /* The sizes of a shape; their number, or -1 with an exception. */
 int core_parse_shape(PyObject *object, int64_t shape[TN_MAX_NDIM]);
@@ -124,8 +124,6 @@ int core_parse_shape(PyObject *object, int64_t shape[TN_MAX_NDIM]);
 PyObject *core_to_dlpack(PyObject *self, PyObject *args, PyObject *named);
 PyObject *core_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *core_from_dlpack(PyObject *module, PyObject *object);
-/* Objects that other threads have released. */
-void core_drop_later(PyObject *object);
 
 /* index.c -------------------------------------------------------------------
  */

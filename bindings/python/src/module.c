@@ -21,9 +21,20 @@ static void log_line(void *ctx, int32_t level, const char *line) {
   PyGILState_Release(state);
 }
 
+/* Whether a signal, as of Ctrl-C, ends a wait: its handler has raised an
+ * exception on this thread. Python runs handlers on its main thread only. */
+static int32_t check_signals(void *ctx) {
+  (void)ctx;
+  PyGILState_STATE state = PyGILState_Ensure();
+  const int raised = PyErr_CheckSignals();
+  PyGILState_Release(state);
+  return raised != 0;
+}
+
 /* Creates the runtime with options that are not NULL. */
 static tn_code create_runtime(tn_options *options) {
   options->struct_size = sizeof *options;
+  options->interrupted = check_signals;
   tn_code code;
   CORE_WITHOUT_GIL(code = tn_runtime_create(options, &core.runtime));
   if (code != TN_OK) return code;
