@@ -56,6 +56,10 @@ class Handle:
         self.address = address
         self._release = getattr(_api, release)
 
+    def __reduce_ex__(self, protocol):
+        raise TypeError("an object of the C library cannot be copied or pickled; copy the object "
+                        "of Python that owns it")
+
     def __del__(self):
         address, self.address = self.address, None
         if address is None:

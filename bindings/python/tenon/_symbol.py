@@ -151,12 +151,7 @@ class Symbol:
 
             (tn.var("x") * 2).eval(x=[1.0, 2.0])
         """
-        graph = self._to_graph()
-        missing = [each for each in graph.arguments if each not in arrays]
-        if missing:
-            raise TypeError(f"no value for {', '.join(missing)}; pass an array for each of "
-                            f"{', '.join(graph.arguments)}")
-        return graph.bind(arrays).forward()[0]
+        return self._to_graph().eval(**arrays)[0]
 
     def gradient(self, of, weight=None):
         """The gradient with respect to one symbol, or a tuple for a list: Graph.gradient."""
@@ -204,6 +199,15 @@ class Symbol:
 
     def __abs__(self):
         return _graph.call_symbols("elemwise.abs", (self,), {})
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a symbol cannot be pickled without its graph: pickle tn.Graph(symbol)")
 
     def __bool__(self):
         raise TypeError("a symbol has no value, so it is neither true nor false; bind its graph "

@@ -138,7 +138,7 @@ class Graph:
 
             y = g.embed(block, x, name="block1")
         """
-        count = len(inner.heads)
+        count = len(_check_graph(inner, "embed").heads)
         node, entry = _api.tn_embedding(inner=inner._handle.address, name=name), _api.tn_entry()
         with _LOCK:
             self._set_inputs(node, name or "graph", *_merge_by_name(
@@ -157,6 +157,7 @@ class Graph:
 
             h, all_h = g.loop(step, sequences={"x": xs}, states={"h": h0})
         """
+        _check_graph(step, "loop")
         names, by_name = [list(sequences), list(states)], {}
         for each in (sequences, states, inputs):
             if isinstance(each, dict):
@@ -179,8 +180,10 @@ class Graph:
 
             (y,) = encoder.compose(decoder, {"code": encoder.heads[0]})
         """
+        _check_graph(other, "compose")
         replacements = replacements or {}
         with _LOCK:
+            self._take_in(replacements.values(), "compose")
             entries = self._make_entries(replacements.values())
             heads = (_api.tn_entry * max(1, len(other.heads)))()
             self._do("tn_graph_compose", other._handle.address, _values.make_texts(replacements),
@@ -493,8 +496,20 @@ class Graph:
         with _LOCK:
             return self._wrap(make("tn_graph_copy", self._handle.address))
 
+    def __copy__(self):
+        return self.copy()
+
+    def __deepcopy__(self, memo):
+        return self.copy()
+
+    def __reduce_ex__(self, protocol):
+        return Graph.from_json, (self.to_json(),)
+
     def apply(self, *passes):
-        """A copy, rewritten by passes: "infer", "flatten", and those of plugins."""
+        """A copy, rewritten by passes: "infer", "flatten", and those of plugins.
+
+            flat = g.apply("flatten")
+        """
         with _LOCK:
             return self._wrap(make("tn_graph_apply", self._handle.address,
                                    _values.make_texts(passes), len(passes)))
@@ -514,6 +529,17 @@ class Graph:
         """
         return Program(self, arguments, request, place, memory_budget, **settings)
 
+    def eval(self, **arrays):
+        """Computes the heads once, with an array for each argument; returns a list of Arrays.
+
+            (y,) = g.eval(x=[1.0, 2.0])
+        """
+        missing = [each for each in self.arguments if each not in arrays]
+        if missing:
+            raise TypeError(f"no value for {', '.join(missing)}; pass an array for each of "
+                            f"{', '.join(self.arguments)}")
+        return self.bind(arrays).forward()
+
     def _repr_svg_(self):
         from tenon import _picture
         return _picture.draw_graph(self.describe())
@@ -531,6 +557,12 @@ def list_passes():
             _api.tn_pass_at(_core.runtime_handle(), i, ctypes.byref(info))
             names.append(info.name.decode())
     return names
+
+
+def _check_graph(value, function):
+    if not isinstance(value, Graph):
+        raise TypeError(f"Graph.{function} needs a graph, not a {type(value).__name__}")
+    return value
 
 
 def _merge_by_name(inputs, by_name, names):

@@ -53,7 +53,8 @@ class Program:
     """A graph that is bound to arrays; `Graph.bind` makes it.
 
     - `arguments`: a dict from variables and states to arrays, NumPy arrays or lists; to a shape,
-      or to (shape, dtype), for an array that the program creates. It creates the others as well:
+      or to (shape, dtype), for an array that the program creates. Or a list of arrays in the
+      order of Graph.arguments. It creates the others as well:
       zeros, or the initial value of a state.
       Element types that follow from nothing are f32.
     - `request`: "write" or "add" for gradients of all arguments of floating-point type, None for
@@ -73,7 +74,7 @@ class Program:
                  gradients=None, outputs=None, groups=None, shared=None, passes=(), fuse=True,
                  capture=False, plan=True):
         runtime = _core.runtime_handle()
-        arguments, gradients = dict(arguments or {}), dict(gradients or {})
+        arguments, gradients = _name_arguments(graph, arguments), dict(gradients or {})
         requests = request if isinstance(request, dict) else {}
         place_of = _values.make_place(runtime, place)
         keep = []  # arrays and lists that C reads during the call
@@ -89,8 +90,9 @@ class Program:
                 for name in names]
         _set_outputs(how, outputs, keep)
         _set_groups(how, groups or {}, runtime)
+        passes = [passes] if isinstance(passes, str) else list(passes)
         how.passes, how.n_passes = _values.make_texts(passes), len(passes)
-        how.shared = None if shared is None else shared._handle.address
+        how.shared = None if shared is None else _check(shared, Program)._handle.address
         with graph_lock():
             self._adopt(_bind(graph, how, made), graph.arguments, graph.auxiliaries,
                         graph.outputs)
@@ -150,11 +152,12 @@ class Program:
         return left.value
 
     def _assign(self, name, value):
-        try:
-            target = {**self.auxiliaries, **self.arguments}[name]
-        except KeyError:
+        if "inputs" not in self._lists:
+            self._lists["inputs"] = {**self.auxiliaries, **self.arguments}
+        target = self._lists["inputs"].get(name)
+        if target is None:
             raise TypeError(f"the program has no argument `{name}`; its arguments are "
-                            f"{', '.join([*self._names, *self._states])}") from None
+                            f"{', '.join([*self._names, *self._states])}")
         source = _make_array(value)
         if source is not target:
             _api.tn_array_copy(target._handle, source._handle)
@@ -306,6 +309,24 @@ def graph_lock():
     return graph._LOCK
 
 
+def _check(value, kind):
+    if not isinstance(value, kind):
+        raise TypeError(f"expected an object of tenon.{kind.__name__}, not a "
+                        f"{type(value).__name__}")
+    return value
+
+
+def _name_arguments(graph, arguments):
+    """The dict of arguments; a list has them in the order of the graph."""
+    if not isinstance(arguments, (list, tuple)):
+        return dict(arguments or {})
+    names = graph.arguments
+    if len(arguments) > len(names):
+        raise ValueError(f"the graph has {len(names)} arguments, but {len(arguments)} arrays were "
+                         "passed")
+    return dict(zip(names, arguments))
+
+
 def _get_budget(budget):
     if budget is None:
         return 0
@@ -338,7 +359,7 @@ def _make_argument(name, arguments, gradients, requests, place, keep):
         keep.append(array)
         made.array = array._handle
     if name in gradients:
-        keep.append(gradients[name])
+        keep.append(_check(gradients[name], _core.Array))
         made.gradient = gradients[name]._handle
     if name in requests:
         made.request, made.has_request = _get_request(requests[name]), 1
@@ -382,7 +403,7 @@ def _get_known(argument):
 def _set_outputs(how, outputs, keep):
     if outputs is None:
         return
-    keep.extend(outputs)
+    keep.extend(_check(each, _core.Array) for each in outputs if each is not None)
     how.outputs = (ctypes.c_void_p * max(1, len(outputs)))(
         *[None if each is None else each._handle for each in outputs])
     how.n_outputs = len(outputs)
