@@ -249,6 +249,8 @@ class Graph:
                 self._absorb(each._graph)
 
     def _check(self, symbol):
+        if not isinstance(symbol, Symbol):
+            raise TypeError(f"expected a symbol, not a {type(symbol).__name__}")
         if symbol._graph is not self:
             raise ValueError(f"the symbol {symbol.output_name} belongs to another graph; use "
                              "Graph.compose to join two graphs")
@@ -481,7 +483,9 @@ class Graph:
     @classmethod
     def from_json(cls, text: str | bytes) -> Graph:
         """Reads the text of to_json."""
-        text = text.encode() if isinstance(text, str) else bytes(text)
+        if not isinstance(text, (str, bytes)):
+            raise TypeError(f"the JSON of a graph is a text, not a {type(text).__name__}")
+        text = encode(text)
         return cls._wrap(make("tn_graph_parse", _core.runtime_handle(), text, len(text)))
 
     def save(self, path: str | os.PathLike) -> None:

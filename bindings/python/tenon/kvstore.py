@@ -15,7 +15,7 @@ import ctypes
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tenon import _api, _core, _values
 from tenon._binding import encode
@@ -42,6 +42,9 @@ class _Keyed:
     """A C list of keys with their arrays, which it keeps."""
 
     def __init__(self, values, priority, convert):
+        if not isinstance(values, Mapping):
+            raise TypeError("expected a dict from keys to arrays, not a "
+                            f"{type(values).__name__}")
         self.kept, items = [], []
         for key, arrays in values.items():
             arrays = list(arrays) if isinstance(arrays, (list, tuple)) and any(

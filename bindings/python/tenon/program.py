@@ -13,6 +13,7 @@ import collections
 import contextlib
 import ctypes
 import json
+import operator
 import threading
 from collections.abc import Callable
 
@@ -139,9 +140,12 @@ class Program:
                                        "request=\"write\" or \"add\"")
         if weights is not None:
             weights = list(weights) if isinstance(weights, (list, tuple)) else [weights]
+            if len(weights) != len(self._output_names):
+                raise ValueError(f"the program has {len(self._output_names)} outputs, but "
+                                 f"{len(weights)} gradients were passed; pass one for each")
             weights = [None if each is None else _make_array(each) for each in weights]
         with self._lock:
-            made = weights and (ctypes.c_void_p * len(weights))(
+            made = None if weights is None else (ctypes.c_void_p * len(weights))(
                 *[None if each is None else each._handle for each in weights])
             self._do("tn_program_backward", made, len(weights or ()))
             self._raise_from_monitor()
@@ -149,8 +153,10 @@ class Program:
     def forward_part(self, steps: int, train: bool = False) -> int:
         """Schedules the first `steps` steps of the forward part; returns how many remain."""
         left = ctypes.c_size_t()
-        self._do("tn_program_forward_part", _api.TN_CALL_TRAIN if train else 0, steps,
-                 ctypes.byref(left))
+        if operator.index(steps) < 0:
+            raise ValueError(f"steps is {steps}; pass a number of steps")
+        self._do("tn_program_forward_part", _api.TN_CALL_TRAIN if train else 0,
+                 min(steps, 1 << 32), ctypes.byref(left))
         self._raise_from_monitor()
         return left.value
 
@@ -335,7 +341,7 @@ def _get_budget(budget):
         return 0
     if budget == "minimal":
         return _api.TN_MEMORY_MINIMAL
-    budget = budget.__index__()
+    budget = operator.index(budget)
     if budget < 1:
         raise ValueError(f"memory_budget is {budget}; pass a number of bytes, \"minimal\", or None "
                          "for no limit")
@@ -415,7 +421,7 @@ def _set_outputs(how, outputs, keep):
 def _set_groups(how, groups, runtime):
     how.groups = _values.make_list(_api.tn_group, [
         _api.tn_group(name=name, place=_values.make_place(runtime, place))
-        for name, place in groups.items()])
+        for name, place in dict(groups).items()])
     how.n_groups = len(groups)
 
 

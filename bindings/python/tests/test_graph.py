@@ -711,6 +711,33 @@ def test_composed_graphs():
     np.testing.assert_allclose(g.bind({"x": [2.0]}).forward()[0].numpy(), [2], rtol=1e-6)
 
 
+@pytest.mark.parametrize("wrong, kind", [
+    (lambda g, p: g.bind({1: 2}), TypeError), (lambda g, p: g.bind(request={1: None}), TypeError),
+    (lambda g, p: g.call("elemwise.exp", name=1), TypeError),
+    (lambda g, p: g.call("elemwise.exp", attributes={1: 2}), TypeError),
+    (lambda g, p: g.variable(1), TypeError), (lambda g, p: g[1], TypeError),
+    (lambda g, p: g.variable("\ud800"), ValueError), (lambda g, p: g.variable("a\0"), ValueError),
+    (lambda g, p: g.bind(groups={1: "cpu"}), TypeError),
+    (lambda g, p: g.bind(groups="left"), ValueError),
+    (lambda g, p: g.bind(passes=[1]), TypeError), (lambda g, p: g.depends(1, 2), TypeError),
+    (lambda g, p: g.infer_shape(data=1), TypeError), (lambda g, p: g.apply(1), TypeError),
+    (lambda g, p: g.from_json(np.ones(2)), TypeError),
+    (lambda g, p: g.from_json("{\0}"), ValueError),
+    (lambda g, p: g.bind(memory_budget=object()), TypeError),
+    (lambda g, p: g.bind({"data": (2, 3)}, request="write").backward([]), ValueError),
+    (lambda g, p: p.forward_part("a"), TypeError), (lambda g, p: p.forward_part(-1), ValueError),
+    (lambda g, p: p.forward_part(1 << 70), int), (lambda g, p: p.set(1, lr=2), TypeError),
+    (lambda g, p: p.forward(data=object()), TypeError), (lambda g, p: p.reshape(data=1), TypeError)])
+def test_objects_of_wrong_types(wrong, kind):
+    g = make_layer()
+    p = g.bind({"data": (2, 3)})
+    if kind is int:
+        assert isinstance(wrong(g, p), int)
+    else:
+        with pytest.raises(kind):
+            wrong(g, p)
+
+
 @pytest.mark.parametrize("wrong", [
     lambda g: g.embed("block"), lambda g: g.loop(None, ["x"]), lambda g: g.compose(3)])
 def test_a_graph_is_needed(wrong):
