@@ -82,7 +82,7 @@ static PyObject *wait_for(PyObject *self, PyObject *args) {
   } else {
     const double limit = PyFloat_AsDouble(seconds);
     if (PyErr_Occurred()) return NULL;
-    const uint64_t ns = limit <= 0    ? 0
+    const uint64_t ns = !(limit > 0)  ? 0
                         : limit > 1e9 ? UINT64_MAX
                                       : (uint64_t)(limit * 1e9);
     CORE_WITHOUT_GIL(code = tn_array_wait_for(as_array(self)->array, ns));
@@ -155,6 +155,12 @@ static PyObject *get_gradient(PyObject *self, void *unused) {
   return get_reference(as_array(self)->gradient);
 }
 
+/* Such an array as a gradient could keep itself alive; arrays are not known to
+ * Python's collector of cycles. */
+static bool has_references(const py_array *a) {
+  return a->tape || a->root || a->gradient;
+}
+
 static int set_gradient(PyObject *self, PyObject *value, void *unused) {
   (void)unused;
   if (value == Py_None) value = NULL;
@@ -163,9 +169,15 @@ static int set_gradient(PyObject *self, PyObject *value, void *unused) {
                  (PyObject *)Py_TYPE(value));
     return -1;
   }
-  Py_XINCREF(value);
-  Py_XDECREF(as_array(self)->gradient);
+  if (value && (value == self || has_references(as_array(value)))) {
+    value = core_wrap(tn_array_retain(core_array_of(value)));
+    if (!value) return -1;
+  } else {
+    Py_XINCREF(value);
+  }
+  PyObject *old = as_array(self)->gradient;
   as_array(self)->gradient = value;
+  Py_XDECREF(old);
   return 0;
 }
 
@@ -277,6 +289,9 @@ static PyObject *get_item_value(PyObject *self, PyObject *unused) {
   if (read_element(a, a->array, &e)) return NULL;
   PyObject *value = make_value(&e, tn_array_tensor(a->array)->dtype);
   if (value || PyErr_Occurred()) return value;
+  const tn_dtype dtype = tn_array_tensor(a->array)->dtype;
+  if (dtype != TN_F16 && dtype != TN_BF16)
+    return core_help("item", "(O)", self);
   const tn_code code = tn_array_cast(a->array, TN_F64, &wide);
   if (code != TN_OK) return core_raise(code, a);
   const int failed = read_element(a, wide, &e);

@@ -7,11 +7,14 @@
     print(p.gradients["fc1_weight"])
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import ctypes
 import json
 import threading
+from collections.abc import Callable
 
 from tenon import _api, _core, _errors, _values
 from tenon._binding import encode
@@ -112,7 +115,7 @@ class Program:
 
     # ------------------------------------------------------------------ runs
 
-    def forward(self, train=False, **inputs):
+    def forward(self, train: bool = False, **inputs) -> list[_core.Array]:
         """Schedules a run and returns the list of outputs, which the next run overwrites.
         Arguments that are passed by name are copied into those of the program first.
 
@@ -125,7 +128,7 @@ class Program:
             self._raise_from_monitor()
             return self.outputs
 
-    def backward(self, weights=None):
+    def backward(self, weights: list | _core.Array | None = None) -> None:
         """Schedules the backward part, once after each `forward(train=True)`. `weights` has the
         gradient of each head; it may be omitted for losses.
 
@@ -143,7 +146,7 @@ class Program:
             self._do("tn_program_backward", made, len(weights or ()))
             self._raise_from_monitor()
 
-    def forward_part(self, steps, train=False):
+    def forward_part(self, steps: int, train: bool = False) -> int:
         """Schedules the first `steps` steps of the forward part; returns how many remain."""
         left = ctypes.c_size_t()
         self._do("tn_program_forward_part", _api.TN_CALL_TRAIN if train else 0, steps,
@@ -176,22 +179,22 @@ class Program:
             return dict(self._lists[key])
 
     @property
-    def arguments(self):
+    def arguments(self) -> dict[str, _core.Array]:
         """The arrays of the variables, a dict."""
         return self._get_arrays("arguments", self._names, _api.TN_PROGRAM_ARGUMENT)
 
     @property
-    def gradients(self):
+    def gradients(self) -> dict[str, _core.Array]:
         """The gradients of the variables that have one, a dict."""
         return self._get_arrays("gradients", self._names, _api.TN_PROGRAM_GRADIENT)
 
     @property
-    def auxiliaries(self):
+    def auxiliaries(self) -> dict[str, _core.Array]:
         """The arrays of the states, a dict."""
         return self._get_arrays("auxiliaries", self._states, _api.TN_PROGRAM_AUXILIARY)
 
     @property
-    def outputs(self):
+    def outputs(self) -> list[_core.Array]:
         """The arrays of the heads, a list."""
         with self._lock:
             if "outputs" not in self._lists:
@@ -201,13 +204,13 @@ class Program:
             return list(self._lists["outputs"])
 
     @property
-    def output_names(self):
+    def output_names(self) -> list[str]:
         """Names of the heads."""
         return list(self._output_names)
 
     # -------------------------------------------------------------- settings
 
-    def set(self, node, **params):
+    def set(self, node: str, **params) -> None:
         """Changes dynamic parameters of a node for later runs.
 
             p.set("dropout1", p=0.2)
@@ -217,7 +220,7 @@ class Program:
             made.as_.s = encode(value if isinstance(value, str) else _values.format_value(value))
             self._do("tn_program_set", encode(node), made)
 
-    def reshape(self, **shapes):
+    def reshape(self, **shapes) -> Program:
         """A program for other shapes of some arguments, which shares its memory with this one.
         Arrays of unchanged shapes are the same.
 
@@ -233,7 +236,7 @@ class Program:
             made._lock = self._lock  # the two share memory
         return made
 
-    def monitor(self, function):
+    def monitor(self, function: Callable[[str, object], None] | None) -> None:
         """Calls function(name, value) with each visible output of later runs, as a NumPy array;
         None ends it. Steps then run one by one.
 
@@ -261,23 +264,23 @@ class Program:
     # ------------------------------------------------------------- questions
 
     @property
-    def stats(self):
+    def stats(self) -> ProgramStats:
         """Steps and bytes, a ProgramStats."""
         found = _api.tn_program_stats()
         self._do("tn_program_stats_get", ctypes.byref(found))
         return ProgramStats(*(getattr(found, each) for each in ProgramStats._fields))
 
-    def text(self, why=False):
+    def text(self, why: bool = False) -> str:
         """The steps as a table; with `why`, also the reasons why calls are not fused."""
         with self._lock:
             return read_text("tn_program_text", self._handle.address, int(why))
 
-    def describe(self):
+    def describe(self) -> dict:
         """The steps and their memory as a dict (tn_program_json)."""
         with self._lock:
             return json.loads(read_text("tn_program_json", self._handle.address))
 
-    def captured(self, part="forward"):
+    def captured(self, part: str = "forward") -> str | None:
         """None if runs of "forward", "train" or "backward" are launched as one, else the reason
         (see `capture` of Program)."""
         parts = {"forward": _api.TN_PART_FORWARD, "train": _api.TN_PART_TRAIN,
@@ -287,7 +290,7 @@ class Program:
         with self._lock:
             return read_text("tn_program_captured", self._handle.address, parts[part])
 
-    def svg(self):
+    def svg(self) -> str:
         """A picture of the memory, as the text of an SVG file: steps to the right, bytes up."""
         from tenon import _picture
         return _picture.draw_plan(self.describe())

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tenon as tn
-from tenon import _api, _core, _values
+from tenon import _api, _core, _objects, _values
 
 RNG = np.random.default_rng(7)
 
@@ -561,6 +561,21 @@ def test_use_and_failures_leave_no_memory():
     for _ in range(50):
         use_and_fail(x, w)
     assert count_live_bytes() == before
+
+
+def test_a_program_that_ends_inside_of_an_operator_is_released_later():
+    held, counts = [make_layer().bind({"data": (2, 3)})], []
+
+    @tn.operator
+    def drop_and_double(x):
+        """Doubles, and drops a program"""
+        held.clear()
+        counts.append(len(_objects._late))
+        return 2 * x
+
+    assert drop_and_double(tn.array([1.0])).numpy().tolist() == [2]
+    make_layer()
+    assert counts == [1] and _objects._late == []
 
 
 def test_copies_and_pickles():

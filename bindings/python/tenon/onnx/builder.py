@@ -214,6 +214,12 @@ def allowed_types(operator: str, position: int = 0) -> Tuple[str, ...]:
     return (entry["dtype"],) if entry["dtype"] else ()
 
 
+def has_parameter(operator: str, name: str) -> bool:
+    """True if an operator has a parameter: `has_parameter("nn.rnn", "mode")`."""
+    found = _tenon.describe(operator)
+    return found is not None and any(entry["name"] == name for entry in found["params"])
+
+
 def _is_random(operator: str) -> bool:
     return operator.startswith("random.") or operator == "nn.dropout"
 

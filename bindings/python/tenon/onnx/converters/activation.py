@@ -108,19 +108,13 @@ def convert_gelu(node: Node, x: Value) -> Value:
 @converter("Swish", since=24)
 def convert_swish(node: Node, x: Value) -> Value:
     """Element times the sigmoid of alpha times the element."""
-    build = node.build
-    scaled = build.scale(x, node.attribute("alpha", 1.0))
-    return build.mul(x, build.call("elemwise.sigmoid", scaled))
+    return node.build.call("elemwise.swish", x, alpha=node.attribute("alpha", 1.0))
 
 
 @converter("Shrink", since=9)
 def convert_shrink(node: Node, x: Value) -> Value:
     """Moves elements towards 0; those near 0 become 0."""
     build = node.build
-    bound, bias = node.attribute("lambd", 0.5), node.attribute("bias", 0.0)
     wide = x if x.dtype in types.FLOATS else build.cast(x, "f32")
-    below = build.call("elemwise.is_less", wide, build.full((), -bound, wide.dtype))
-    above = build.call("elemwise.is_greater", wide, build.full((), bound, wide.dtype))
-    zero = build.full((), 0, wide.dtype)
-    inner = build.where(above, build.shift(wide, -bias), zero)
-    return build.cast(build.where(below, build.shift(wide, bias), inner), x.dtype)
+    bound, bias = node.attribute("lambd", 0.5), node.attribute("bias", 0.0)
+    return build.cast(build.call("elemwise.shrink", wide, bound=bound, bias=bias), x.dtype)

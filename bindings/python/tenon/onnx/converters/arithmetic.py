@@ -224,7 +224,11 @@ def convert_bit_cast(node: Node, x: Value) -> Value:
         raise node.refuse("Tenon has no strings")
     if dtype == x.dtype:
         return x
-    return node.build.call("elemwise.bit_cast", x, dtype=dtype)
+    if x.dtype == "bool":
+        x = node.build.cast(x, "u8")
+    if dtype != "bool":
+        return node.build.call("tensor.bit_cast", x, dtype=dtype)
+    return node.build.cast(node.build.call("tensor.bit_cast", x, dtype="u8"), "bool")
 
 
 @converter("Binarizer", domain=ML)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention and rotary embeddings."""
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
@@ -82,3 +82,33 @@ def _fit_mask(node: Node, mask: Value, length: int) -> Value:
         )
         mask = node.build.concat([mask, block], mask.rank - 1)
     return mask
+
+
+@converter("LinearAttention", since=27)
+def convert_linear_attention(
+    node: Node,
+    q: Value,
+    k: Value,
+    v: Value,
+    past: Optional[Value] = None,
+    decay: Optional[Value] = None,
+    beta: Optional[Value] = None,
+) -> Sequence[Value]:
+    """Attention through a state of fixed size, which each step updates."""
+    build = node.build
+    heads = node.attribute("kv_num_heads")
+    dtype, state_dtype = q.dtype, q.dtype if past is None else past.dtype
+    operands = [_split_heads(node, q, node.attribute("q_num_heads"))]
+    operands += [_split_heads(node, x, heads) for x in (k, v)]
+    operands.append(None if decay is None else _split_heads(node, decay, heads))
+    if beta is not None:
+        beta = build.broadcast_to(beta, beta.shape[:2] + (heads,))
+        beta = build.transpose(beta, (0, 2, 1))
+    operands += [beta, past]
+    wide = "f32" if dtype in ("f16", "bf16") else dtype
+    operands = [None if x is None else build.cast(x, wide) for x in operands]
+    scale = node.attribute("scale", 0.0) or None
+    result, state = build.call("nn.linear_attention", *operands, scale=scale)
+    batch, count, steps, width = result.shape
+    result = build.reshape(build.transpose(result, (0, 2, 1, 3)), (batch, steps, count * width))
+    return [build.cast(result, dtype), build.cast(state, state_dtype)]

@@ -3,6 +3,7 @@
 
 from typing import Any, Dict, Optional
 
+from ..builder import has_parameter
 from ..node import Node
 from ..registry import converter
 from ..values import Value
@@ -133,6 +134,8 @@ def convert_roi_align(node: Node, x: Value, rois: Value, images: Value) -> Value
     default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
     parameters = {}
     if node.attribute("mode", "avg") == "max":
+        if not has_parameter("nn.roi_align", "pool_type"):
+            raise node.refuse("`mode` is \"max\"")
         parameters["pool_type"] = "max"
     numbers = build.reshape(build.cast(images, rois.dtype), (rois.shape[0], 1))
     return build.call(
