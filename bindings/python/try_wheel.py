@@ -3,17 +3,20 @@
 
     try_wheel.py WHEEL
 
-Nothing of the source tree is in its way. A new plugin is built twice by the wheel's own
-opgen, headers and pkg-config file: by meson, and by one call of the compiler. Prints a
-line for each step, and ends with the first failure.
+Nothing of the source tree is in its way; the pages whose code runs are copied. A new plugin
+is built twice by the wheel's own opgen, headers and pkg-config file: by meson, and by one
+call of the compiler. Prints a line for each step, and ends with the first failure.
 """
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 ARRAYS = """
 import numpy as np, tenon as tn
@@ -132,6 +135,20 @@ def try_plugins(env):
     print("plugins: the same by pkg-config and cc")
 
 
+def try_pages(env):
+    """Runs the code of the pages for Python, the tutorials among them."""
+    root = HERE.parents[1]
+    copy = env.folder / "pages"
+    shutil.copytree(root / "docs", copy / "docs")
+    tests = copy / "bindings/python/tests"
+    tests.mkdir(parents=True)
+    shutil.copy(HERE / "tests/test_pages.py", tests)
+    pytest = re.search(r"^pytest==.*", (HERE / "requirements.txt").read_text(), re.M)[0]
+    env.run("pip", "install", "-q", "--disable-pip-version-check", pytest)
+    last = env.run("pytest", "-q", tests).strip().splitlines()[-1]
+    print(f"pages: {last}")
+
+
 def main(wheel):
     wheel = pathlib.Path(wheel).resolve()
     folder = pathlib.Path(tempfile.mkdtemp())
@@ -140,6 +157,7 @@ def main(wheel):
         try_programs(env)
         try_arrays(env)
         try_plugins(env)
+        try_pages(env)
     finally:
         shutil.rmtree(folder)
     print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB")

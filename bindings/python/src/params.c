@@ -190,15 +190,21 @@ static tn_params *create_params(const py_operator *op, const core_params *p) {
 /* ------------------------------------------------------- repeated parameters
  */
 
+/* Compares the bits: NaN is equal to itself, and -0 is not 0. */
+static bool have_same_bits(double a, double b) {
+  uint64_t x, y;
+  memcpy(&x, &a, sizeof x);
+  memcpy(&y, &b, sizeof y);
+  return x == y;
+}
+
 /* Whether two values certainly mean the same. */
 static bool are_same(PyObject *a, PyObject *b) {
   if (a == b)
     return PyLong_CheckExact(a) || PyFloat_CheckExact(a) ||
            PyUnicode_CheckExact(a) || PyBool_Check(a) || a == Py_None;
-  if (PyFloat_CheckExact(a) && PyFloat_CheckExact(b)) {
-    const double x = PyFloat_AsDouble(a), y = PyFloat_AsDouble(b);
-    return memcmp(&x, &y, sizeof x) == 0;
-  }
+  if (PyFloat_CheckExact(a) && PyFloat_CheckExact(b))
+    return have_same_bits(PyFloat_AsDouble(a), PyFloat_AsDouble(b));
   if (!(PyLong_CheckExact(a) && PyLong_CheckExact(b)) &&
       !(PyUnicode_CheckExact(a) && PyUnicode_CheckExact(b)))
     return false;
@@ -256,8 +262,7 @@ const tn_params *core_find_params(py_operator *op, const core_params *p,
 const tn_params *core_scalar_params(py_operator *op, double scalar,
                                     tn_params **own) {
   for (size_t k = 0; k < CORE_SCALARS; ++k)
-    if (op->scalars[k].params &&
-        memcmp(&op->scalars[k].value, &scalar, sizeof scalar) == 0)
+    if (op->scalars[k].params && have_same_bits(op->scalars[k].value, scalar))
       return op->scalars[k].params;
   const tn_value value = tn_value_float("scalar", scalar);
   tn_params *params = NULL;
