@@ -263,6 +263,18 @@ def run_conformance(operator: str = "", mode: str = "eager") -> List[Result]:
     return [Result(cases[i].name, operators[i], *done[i]) for i in chosen]
 
 
+def write_results(path: str, results: List[Result]) -> None:
+    """Writes results as JSON, for `read_results`."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump([result.as_row() for result in results], file)
+
+
+def read_results(path: str) -> List[Result]:
+    """Reads the results of an earlier run."""
+    with open(path, encoding="utf-8") as file:
+        return [Result(*row) for row in json.load(file)]
+
+
 def count_results(results: List[Result]) -> "collections.Counter[str]":
     """Counts results by status."""
     return collections.Counter(result.status for result in results)
@@ -279,4 +291,4 @@ def tabulate(results: List[Result]) -> List[Tuple[str, int, int, int]]:
     ]
 
 
-__all__ = ["count_results", "list_cases", "run_conformance", "tabulate", "types"]
+

@@ -15,6 +15,8 @@ from .values import TensorSequence, Value, make_constant
 
 _ONNX_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 _MOST_NESTED = 64
+# Errors that wrong attributes, shapes and numbers of inputs cause in converters.
+_DAMAGES = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError)
 
 
 class Scope:
@@ -107,6 +109,11 @@ class Interpreter:
             raise _place_error(error, node) from error
         except _tenon.CoreError as error:
             raise Unsupported(str(error), node.name, node.operator, opset) from error
+        except OnnxError:
+            raise
+        except _DAMAGES as error:
+            text = str(error) or type(error).__name__
+            raise OnnxError(f"node `{node.name}`: {node.operator} (opset {opset}): {text}") from error
         if not isinstance(outputs, (tuple, list)) or isinstance(outputs, TensorSequence):
             outputs = (outputs,)
         for name, value in zip(proto.output, outputs):
@@ -154,6 +161,8 @@ class Interpreter:
     def run_schema(self, node: Node, inputs: Sequence[Any]) -> List[Any]:
         """Runs the function that ONNX defines for the type of the node."""
         proto = node.proto
+        if any(isinstance(value, Value) and value.dtype == types.STRING for value in inputs):
+            raise node.refuse("Tenon has no strings")
         try:
             schema = defs.get_schema(proto.op_type, node.opset, proto.domain)
         except defs.SchemaError as error:
@@ -227,7 +236,7 @@ def read_tensor(tensor: onnx.TensorProto) -> Any:
     """Returns the elements of a tensor as an array of NumPy."""
     try:
         return numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (*_DAMAGES, RuntimeError) as error:
         raise OnnxError(f"tensor `{tensor.name}` is damaged: {error}") from error
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from .. import types
 from ..node import Node
 from ..registry import converter
-from ..values import Value, make_constant
+from ..values import Value, check_size, make_constant
 
 
 @converter("Identity")
@@ -193,6 +193,8 @@ def convert_expand(node: Node, x: Value, shape: Value) -> Value:
 def convert_tile(node: Node, x: Value, repeats: Value) -> Value:
     """Copies side by side."""
     counts = node.integers(repeats, "repeats")
+    if len(counts) != x.rank or min(counts, default=0) < 0:
+        raise node.refuse(f"`repeats` {counts} do not fit {x.rank} dimensions")
     if 0 in counts or x.size == 0 or x.rank == 0:
         shape = tuple(n * count for n, count in zip(x.shape, counts))
         return x if x.rank == 0 else make_constant(np.zeros(shape, types.numpy_type(x.dtype)))
@@ -317,7 +319,7 @@ def convert_constant(node: Node) -> Value:
 def convert_constant_of_shape(node: Node, shape: Value) -> Value:
     """An array of one number."""
     number = node.attribute("value", np.zeros(1, np.float32)).reshape(-1)
-    lengths = node.integers(shape, "shape")
+    lengths = check_size(tuple(node.integers(shape, "shape")))
     return make_constant(np.full(lengths, number[0], number.dtype))
 
 
@@ -328,6 +330,7 @@ def convert_range(node: Node, start: Value, limit: Value, delta: Value) -> Value
     first, last, step = (b.reshape(-1)[0] for b in bounds)
     wide = np.float64 if start.dtype in types.FLOATS else np.int64
     count = max(int(np.ceil((wide(last) - wide(first)) / wide(step))), 0)
+    check_size((count,))
     numbers = wide(first) + np.arange(count, dtype=wide) * wide(step)
     return make_constant(numbers.astype(types.numpy_type(start.dtype)))
 
