@@ -192,10 +192,12 @@ def test_a_sequence_is_a_list():
 
 # --------------------------------------------------------------------- operators
 
+def sigmoid(v):
+    return 1 / (1 + np.exp(-v))
+
+
 def compute_lstm(x, w, r, b, h, c):
     """The cell of ONNX, gates in the order i, o, f, c."""
-    def sigmoid(v):
-        return 1 / (1 + np.exp(-v))
     rows = []
     for step in x:
         i, o, f, g = np.split(step @ w.T + h @ r.T + b[:len(w)] + b[len(w):], 4, axis=1)

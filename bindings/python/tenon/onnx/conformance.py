@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from . import _tenon, types
+from . import _tenon
 from .errors import OnnxError, Unsupported
 from .model import Model, Port
 
@@ -134,7 +134,8 @@ def compare_values(actual: Any, expected: Any, case: Any, exact: bool) -> Option
     expected = np.asarray(expected)
     if actual.shape != expected.shape:
         return f"shape {list(actual.shape)}, and not {list(expected.shape)}"
-    if actual.dtype != expected.dtype and not {actual.dtype.kind, expected.dtype.kind} <= set("OUS"):
+    are_texts = {actual.dtype.kind, expected.dtype.kind} <= set("OUS")
+    if actual.dtype != expected.dtype and not are_texts:
         return f"type {actual.dtype}, and not {expected.dtype}"
     return None if not exact else _compare_elements(actual, expected, case)
 

@@ -8,7 +8,7 @@ from onnx import defs, numpy_helper
 
 from . import _tenon, folding, plugins, types
 from .builder import Builder
-from .errors import OnnxError, Unsupported, describe_node
+from .errors import OnnxError, Unsupported
 from .node import Node
 from .registry import find_converter
 from .values import TensorSequence, Value, make_constant
@@ -60,7 +60,8 @@ class Interpreter:
         scope = Scope(outer)
         self.add_initializers(graph, scope)
         if len(inputs) > len(graph.input):
-            raise OnnxError(f"graph `{graph.name}` has {len(graph.input)} inputs, not {len(inputs)}")
+            count = len(graph.input)
+            raise OnnxError(f"graph `{graph.name}` has {count} inputs, not {len(inputs)}")
         for info, value in zip(graph.input, inputs):
             scope.values[info.name] = value
         return self.run_nodes(graph, scope)
@@ -113,7 +114,8 @@ class Interpreter:
             raise
         except _DAMAGES as error:
             text = str(error) or type(error).__name__
-            raise OnnxError(f"node `{node.name}`: {node.operator} (opset {opset}): {text}") from error
+            place = f"node `{node.name}`: {node.operator} (opset {opset})"
+            raise OnnxError(f"{place}: {text}") from error
         if not isinstance(outputs, (tuple, list)) or isinstance(outputs, TensorSequence):
             outputs = (outputs,)
         for name, value in zip(proto.output, outputs):
@@ -268,4 +270,3 @@ def list_names(proto: onnx.NodeProto) -> List[str]:
     return names
 
 
-__all__ = ["Interpreter", "Scope", "TensorSequence", "describe_node", "find_last_uses", "read_tensor"]

@@ -67,7 +67,9 @@ def check_size(shape: Shape) -> Shape:
         if length < 0:
             raise OnnxError(f"the shape {list(shape)} has a negative length")
     if size > _MOST_ELEMENTS:
-        raise OnnxError(f"a constant of the shape {list(shape)} has more than {_MOST_ELEMENTS} elements")
+        raise OnnxError(
+            f"a constant of the shape {list(shape)} has more than {_MOST_ELEMENTS} elements"
+        )
     return shape
 
 

@@ -165,9 +165,7 @@ def slice_box(
         ranges[axis] = slice(start, end, step).indices(x.shape[axis])
     shape = tuple(len(range(*bounds)) for bounds in ranges)
     if x.constant is not None:
-        index = tuple(
-            slice(b, None if e < 0 else e, s) for b, e, s in ranges
-        )
+        index = tuple(slice(b, None if e < 0 else e, s) for b, e, s in ranges)
         return make_constant(np.asarray(x.constant[index], order="C"))
     if 0 in shape:
         return make_constant(np.zeros(shape, types.numpy_type(x.dtype)))
@@ -226,7 +224,8 @@ def convert_pad_2(node: Node, x: Value) -> Value:
     """Padding by attributes."""
     flat = node.attribute("pads")
     widths = list(zip(flat[: x.rank], flat[x.rank :]))
-    return pad_value(node, x, widths, node.attribute("mode", "constant"), node.attribute("value", 0.0))
+    number = node.attribute("value", 0.0)
+    return pad_value(node, x, widths, node.attribute("mode", "constant"), number)
 
 
 def pad_value(node: Node, x: Value, widths: Sequence, mode: str, number: float) -> Value:
@@ -326,8 +325,8 @@ def convert_constant_of_shape(node: Node, shape: Value) -> Value:
 @converter("Range", since=11)
 def convert_range(node: Node, start: Value, limit: Value, delta: Value) -> Value:
     """Numbers that are equally far apart."""
-    bounds = [node.elements(v, name) for v, name in zip((start, limit, delta), "start limit delta".split())]
-    first, last, step = (b.reshape(-1)[0] for b in bounds)
+    inputs = {"start": start, "limit": limit, "delta": delta}
+    first, last, step = (node.elements(v, name).reshape(-1)[0] for name, v in inputs.items())
     wide = np.float64 if start.dtype in types.FLOATS else np.int64
     count = max(int(np.ceil((wide(last) - wide(first)) / wide(step))), 0)
     check_size((count,))
