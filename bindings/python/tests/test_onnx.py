@@ -554,4 +554,4 @@ def test_the_page_has_the_results(results):
     if f"onnx {onnx.__version__}," not in text:
         pytest.skip(f"the page is for another version than {onnx.__version__}")
     assert text == page.format_page(results), (
-        "run `./dev python onnx`, which writes the page")
+        "run `./dev python onnx --page docs/reference/onnx.md`")
