@@ -76,6 +76,8 @@ def _run_conformance(args: argparse.Namespace) -> int:
     print(page.format_totals(results))
     if args.page:
         page.write_page(args.page, results)
+    if args.json:
+        conformance.write_results(args.json, results)
     return 1 if conformance.count_results(results)[conformance.FAILED] else 0
 
 
@@ -98,6 +100,7 @@ def _make_parser() -> argparse.ArgumentParser:
     tests.add_argument("--op", default="", help="of one operator only")
     tests.add_argument("--mode", default="eager", choices=("eager", "auto"))
     tests.add_argument("--page", default="", metavar="FILE.md", help="write the table")
+    tests.add_argument("--json", default="", metavar="FILE", help="write all results")
     tests.add_argument("--verbose", action="store_true", help="print why cases are refused")
     tests.set_defaults(run=_run_conformance)
     return parser

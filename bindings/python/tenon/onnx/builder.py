@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _tenon, types
 from .errors import NeedsElements, Unsupported
-from .values import Value, make_constant
+from .values import Value, check_size, make_constant
 
 Result = Union[Value, Tuple[Value, ...]]
 
@@ -148,6 +148,7 @@ class Builder:
         if shape == x.shape:
             return x
         if x.constant is not None:
+            check_size(shape)
             return make_constant(np.asarray(np.broadcast_to(x.constant, shape), order="C"))
         if 0 in shape:
             return make_constant(np.zeros(shape, types.numpy_type(x.dtype)))
@@ -184,7 +185,7 @@ class Builder:
 
     def full(self, shape: Sequence[int], number: float, dtype: str) -> Value:
         """Makes a constant of equal elements: `build.full((2, 3), 0, "f32")`."""
-        return make_constant(np.full(tuple(shape), number, types.numpy_type(dtype)))
+        return make_constant(np.full(check_size(tuple(shape)), number, types.numpy_type(dtype)))
 
     def take(self, x: Value, places: Sequence[int], axis: int) -> Value:
         """Takes slices at known places: `build.take(x, [2, 0], 1)`."""

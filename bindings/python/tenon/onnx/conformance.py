@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from . import _tenon, types
+from . import _tenon
 from .errors import OnnxError, Unsupported
 from .model import Model, Port
 
@@ -134,7 +134,8 @@ def compare_values(actual: Any, expected: Any, case: Any, exact: bool) -> Option
     expected = np.asarray(expected)
     if actual.shape != expected.shape:
         return f"shape {list(actual.shape)}, and not {list(expected.shape)}"
-    if actual.dtype != expected.dtype and not {actual.dtype.kind, expected.dtype.kind} <= set("OUS"):
+    are_texts = {actual.dtype.kind, expected.dtype.kind} <= set("OUS")
+    if actual.dtype != expected.dtype and not are_texts:
         return f"type {actual.dtype}, and not {expected.dtype}"
     return None if not exact else _compare_elements(actual, expected, case)
 
@@ -263,6 +264,18 @@ def run_conformance(operator: str = "", mode: str = "eager") -> List[Result]:
     return [Result(cases[i].name, operators[i], *done[i]) for i in chosen]
 
 
+def write_results(path: str, results: List[Result]) -> None:
+    """Writes results as JSON, for `read_results`."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump([result.as_row() for result in results], file)
+
+
+def read_results(path: str) -> List[Result]:
+    """Reads the results of an earlier run."""
+    with open(path, encoding="utf-8") as file:
+        return [Result(*row) for row in json.load(file)]
+
+
 def count_results(results: List[Result]) -> "collections.Counter[str]":
     """Counts results by status."""
     return collections.Counter(result.status for result in results)
@@ -279,4 +292,4 @@ def tabulate(results: List[Result]) -> List[Tuple[str, int, int, int]]:
     ]
 
 
-__all__ = ["count_results", "list_cases", "run_conformance", "tabulate", "types"]
+

@@ -8,13 +8,15 @@ from onnx import defs, numpy_helper
 
 from . import _tenon, folding, plugins, types
 from .builder import Builder
-from .errors import OnnxError, Unsupported, describe_node
+from .errors import OnnxError, Unsupported
 from .node import Node
 from .registry import find_converter
 from .values import TensorSequence, Value, make_constant
 
 _ONNX_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 _MOST_NESTED = 64
+# Errors that wrong attributes, shapes and numbers of inputs cause in converters.
+_DAMAGES = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError)
 
 
 class Scope:
@@ -58,7 +60,8 @@ class Interpreter:
         scope = Scope(outer)
         self.add_initializers(graph, scope)
         if len(inputs) > len(graph.input):
-            raise OnnxError(f"graph `{graph.name}` has {len(graph.input)} inputs, not {len(inputs)}")
+            count = len(graph.input)
+            raise OnnxError(f"graph `{graph.name}` has {count} inputs, not {len(inputs)}")
         for info, value in zip(graph.input, inputs):
             scope.values[info.name] = value
         return self.run_nodes(graph, scope)
@@ -107,6 +110,12 @@ class Interpreter:
             raise _place_error(error, node) from error
         except _tenon.CoreError as error:
             raise Unsupported(str(error), node.name, node.operator, opset) from error
+        except OnnxError:
+            raise
+        except _DAMAGES as error:
+            text = str(error) or type(error).__name__
+            place = f"node `{node.name}`: {node.operator} (opset {opset})"
+            raise OnnxError(f"{place}: {text}") from error
         if not isinstance(outputs, (tuple, list)) or isinstance(outputs, TensorSequence):
             outputs = (outputs,)
         for name, value in zip(proto.output, outputs):
@@ -154,6 +163,8 @@ class Interpreter:
     def run_schema(self, node: Node, inputs: Sequence[Any]) -> List[Any]:
         """Runs the function that ONNX defines for the type of the node."""
         proto = node.proto
+        if any(isinstance(value, Value) and value.dtype == types.STRING for value in inputs):
+            raise node.refuse("Tenon has no strings")
         try:
             schema = defs.get_schema(proto.op_type, node.opset, proto.domain)
         except defs.SchemaError as error:
@@ -227,7 +238,7 @@ def read_tensor(tensor: onnx.TensorProto) -> Any:
     """Returns the elements of a tensor as an array of NumPy."""
     try:
         return numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (*_DAMAGES, RuntimeError) as error:
         raise OnnxError(f"tensor `{tensor.name}` is damaged: {error}") from error
 
 
@@ -259,4 +270,3 @@ def list_names(proto: onnx.NodeProto) -> List[str]:
     return names
 
 
-__all__ = ["Interpreter", "Scope", "TensorSequence", "describe_node", "find_last_uses", "read_tensor"]

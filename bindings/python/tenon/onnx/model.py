@@ -19,6 +19,13 @@ _MOST_PROGRAMS = 64
 _MOST_KNOWN = 16  # elements of an input that a graph may have as constants
 
 
+def _read_length(dim: onnx.TensorShapeProto.Dimension) -> Any:
+    """Returns a length, a name, or None; exporters write -1 for unknown lengths."""
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return dim.dim_value
+    return dim.dim_param or None
+
+
 class Port:
     """An input or output of a model: name, element type and shape.
 
@@ -34,10 +41,7 @@ class Port:
             tensor = info.type.tensor_type
             self.dtype = types.name_of_type(tensor.elem_type) if tensor.elem_type else None
             if tensor.HasField("shape"):
-                self.shape = tuple(
-                    d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
-                    for d in tensor.shape.dim
-                )
+                self.shape = tuple(_read_length(d) for d in tensor.shape.dim)
 
     def __repr__(self) -> str:
         shape = "?" if self.shape is None else list(self.shape)

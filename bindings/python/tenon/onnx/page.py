@@ -9,7 +9,7 @@ from .conformance import FAILED, PASSED, REFUSED, Result, count_results, tabulat
 
 _HEAD = """# ONNX operators
 
-`python -m tenon.onnx conformance --page docs/reference/onnx.md` wrote this page. It runs all node
+`./dev python onnx --page docs/reference/onnx.md` wrote this page. It runs all node
 tests of onnx {version}, opset {opset}, on the CPU.
 
 **{totals}**

@@ -26,10 +26,13 @@ def read_model(source: Source) -> onnx.ModelProto:
     'net'
     """
     model, folder = _parse(source)
-    _check_version(model)
-    _load_external_data(model, folder)
-    _check(model)
-    return _convert_version(model)
+    try:
+        _check_version(model)
+        _load_external_data(model, folder)
+        _check(model)
+        return _convert_version(model)
+    except UnicodeDecodeError as error:
+        raise OnnxError(f"the model is not valid: a name is not UTF-8 ({error})") from error
 
 
 def _parse(source: Source) -> tuple:

@@ -6,8 +6,10 @@ from typing import Any, Optional, Tuple
 import numpy as np
 
 from . import types
+from .errors import OnnxError
 
 Shape = Tuple[int, ...]
+_MOST_ELEMENTS = 1 << 28
 
 
 class Value:
@@ -55,6 +57,20 @@ def make_constant(elements: Any, dtype: Optional[str] = None, name: str = "") ->
     else:
         array = np.asarray(elements)
     return Value(types.type_of_numpy(array.dtype), tuple(array.shape), array, name=name)
+
+
+def check_size(shape: Shape) -> Shape:
+    """Refuses shapes of constants that would fill the memory; returns the shape."""
+    size = 1
+    for length in shape:
+        size *= length
+        if length < 0:
+            raise OnnxError(f"the shape {list(shape)} has a negative length")
+    if size > _MOST_ELEMENTS:
+        raise OnnxError(
+            f"a constant of the shape {list(shape)} has more than {_MOST_ELEMENTS} elements"
+        )
+    return shape
 
 
 class TensorSequence(list):

@@ -16,8 +16,9 @@ def convert_gather(node: Node, x: Value, indices: Value) -> Value:
     """Slices at places of an axis; negative places count from the end."""
     axis = node.axis(node.attribute("axis", 0), x.rank)
     known = indices.constant
-    if known is not None and known.size and not np.all((-x.shape[axis] <= known) & (known < x.shape[axis])):
-        raise node.refuse(f"an index is out of range for the length {x.shape[axis]}")
+    length = x.shape[axis]
+    if known is not None and not np.all((-length <= known) & (known < length)):
+        raise node.refuse(f"an index is out of range for the length {length}")
     if indices.size == 0 or x.size == 0:
         shape = x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
         return make_constant(np.zeros(shape, types.numpy_type(x.dtype)))

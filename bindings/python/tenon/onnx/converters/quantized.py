@@ -138,9 +138,8 @@ def convert_qlinear_matmul(
     scale = build.div(build.mul(factor[0], factor[1]), factor[2])
     if scale.size != 1:
         raise node.refuse("a scale for each row or column")
-    return build.call(
-        "nn.requantize", sums, build.reshape(scale, ()), build.reshape(y_zero, ()), dtype=y_zero.dtype
-    )
+    scale, zero = build.reshape(scale, ()), build.reshape(y_zero, ())
+    return build.call("nn.requantize", sums, scale, zero, dtype=y_zero.dtype)
 
 
 def _convolve_integers(

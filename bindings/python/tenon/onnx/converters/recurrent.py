@@ -109,8 +109,9 @@ def convert_recurrent(node: Node, *inputs: Optional[Value]) -> List[Value]:
 def _sort_gates(layer: Layer, value: Value) -> Value:
     """Puts blocks of rows in the order of `nn.rnn`."""
     hidden = layer.hidden
-    parts = [layer.build.slice_axis(value, 0, i * hidden, (i + 1) * hidden) for i in _ORDER[layer.kind]]
-    return layer.build.concat(parts, 0)
+    build = layer.build
+    order = _ORDER[layer.kind]
+    return build.concat([build.slice_axis(value, 0, i * hidden, (i + 1) * hidden) for i in order], 0)
 
 
 def _pack_parameters(layer: Layer) -> Value:

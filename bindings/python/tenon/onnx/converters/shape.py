@@ -8,7 +8,7 @@ import numpy as np
 from .. import types
 from ..node import Node
 from ..registry import converter
-from ..values import Value, make_constant
+from ..values import Value, check_size, make_constant
 
 
 @converter("Identity")
@@ -165,9 +165,7 @@ def slice_box(
         ranges[axis] = slice(start, end, step).indices(x.shape[axis])
     shape = tuple(len(range(*bounds)) for bounds in ranges)
     if x.constant is not None:
-        index = tuple(
-            slice(b, None if e < 0 else e, s) for b, e, s in ranges
-        )
+        index = tuple(slice(b, None if e < 0 else e, s) for b, e, s in ranges)
         return make_constant(np.asarray(x.constant[index], order="C"))
     if 0 in shape:
         return make_constant(np.zeros(shape, types.numpy_type(x.dtype)))
@@ -193,6 +191,8 @@ def convert_expand(node: Node, x: Value, shape: Value) -> Value:
 def convert_tile(node: Node, x: Value, repeats: Value) -> Value:
     """Copies side by side."""
     counts = node.integers(repeats, "repeats")
+    if len(counts) != x.rank or min(counts, default=0) < 0:
+        raise node.refuse(f"`repeats` {counts} do not fit {x.rank} dimensions")
     if 0 in counts or x.size == 0 or x.rank == 0:
         shape = tuple(n * count for n, count in zip(x.shape, counts))
         return x if x.rank == 0 else make_constant(np.zeros(shape, types.numpy_type(x.dtype)))
@@ -224,7 +224,8 @@ def convert_pad_2(node: Node, x: Value) -> Value:
     """Padding by attributes."""
     flat = node.attribute("pads")
     widths = list(zip(flat[: x.rank], flat[x.rank :]))
-    return pad_value(node, x, widths, node.attribute("mode", "constant"), node.attribute("value", 0.0))
+    number = node.attribute("value", 0.0)
+    return pad_value(node, x, widths, node.attribute("mode", "constant"), number)
 
 
 def pad_value(node: Node, x: Value, widths: Sequence, mode: str, number: float) -> Value:
@@ -317,17 +318,18 @@ def convert_constant(node: Node) -> Value:
 def convert_constant_of_shape(node: Node, shape: Value) -> Value:
     """An array of one number."""
     number = node.attribute("value", np.zeros(1, np.float32)).reshape(-1)
-    lengths = node.integers(shape, "shape")
+    lengths = check_size(tuple(node.integers(shape, "shape")))
     return make_constant(np.full(lengths, number[0], number.dtype))
 
 
 @converter("Range", since=11)
 def convert_range(node: Node, start: Value, limit: Value, delta: Value) -> Value:
     """Numbers that are equally far apart."""
-    bounds = [node.elements(v, name) for v, name in zip((start, limit, delta), "start limit delta".split())]
-    first, last, step = (b.reshape(-1)[0] for b in bounds)
+    inputs = {"start": start, "limit": limit, "delta": delta}
+    first, last, step = (node.elements(v, name).reshape(-1)[0] for name, v in inputs.items())
     wide = np.float64 if start.dtype in types.FLOATS else np.int64
     count = max(int(np.ceil((wide(last) - wide(first)) / wide(step))), 0)
+    check_size((count,))
     numbers = wide(first) + np.arange(count, dtype=wide) * wide(step)
     return make_constant(numbers.astype(types.numpy_type(start.dtype)))
 
