@@ -3,7 +3,7 @@
 
     try_wheel.py WHEEL
 
-Nothing of the source tree is in its way. A new plugin is built twice by the wheel's own
+Of the source tree only the tutorials are used. A new plugin is built twice by the wheel's own
 opgen, headers and pkg-config file: by meson, and by one call of the compiler. Prints a
 line for each step, and ends with the first failure.
 """
@@ -132,6 +132,15 @@ def try_plugins(env):
     print("plugins: the same by pkg-config and cc")
 
 
+def try_tutorials(env):
+    tests = pathlib.Path(__file__).resolve().parent / "tests" / "test_tutorials.py"
+    for page in ("python-modeller.md", "python-author.md"):
+        folder = env.folder / page.partition(".")[0]
+        folder.mkdir()
+        env.run("python", tests, "--run", page, folder)
+    print("tutorials: both pages for Python")
+
+
 def main(wheel):
     wheel = pathlib.Path(wheel).resolve()
     folder = pathlib.Path(tempfile.mkdtemp())
@@ -140,6 +149,7 @@ def main(wheel):
         try_programs(env)
         try_arrays(env)
         try_plugins(env)
+        try_tutorials(env)
     finally:
         shutil.rmtree(folder)
     print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB")
