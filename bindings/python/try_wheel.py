@@ -149,6 +149,15 @@ def try_pages(env):
     print(f"pages: {last}")
 
 
+def try_tutorials(env):
+    tests = pathlib.Path(__file__).resolve().parent / "tests" / "test_tutorials.py"
+    for page in ("python-modeller.md", "python-author.md"):
+        folder = env.folder / page.partition(".")[0]
+        folder.mkdir()
+        env.run("python", tests, "--run", page, folder)
+    print("tutorials: both pages for Python")
+
+
 def main(wheel):
     wheel = pathlib.Path(wheel).resolve()
     folder = pathlib.Path(tempfile.mkdtemp())
@@ -158,6 +167,7 @@ def main(wheel):
         try_arrays(env)
         try_plugins(env)
         try_pages(env)
+        try_tutorials(env)
     finally:
         shutil.rmtree(folder)
     print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB")

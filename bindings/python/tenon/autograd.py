@@ -64,18 +64,26 @@ def is_recording():
     return _core.get_recording() is not None
 
 
+def _match_type(gradient, head):
+    """An array with the type of the head."""
+    if gradient is None or (isinstance(gradient, _array.Array)
+                            and gradient._dtype_number == head._dtype_number):
+        return gradient
+    return _array.convert_any(gradient, head).astype(head.dtype, copy=False)
+
+
 def backward(heads, gradients=None, keep=False):
     """Computes the gradients of the sum of several arrays; see Array.backward.
 
         tn.autograd.backward([loss1, loss2])
     """
-    tape = next((each._tape for each in heads if each._tape is not None), None)
+    tape = heads[0]._tape if len(heads) == 1 else next(
+        (each._tape for each in heads if each._tape is not None), None)
     if tape is None:
         raise ValueError("no tape has recorded this array: compute it inside of `with "
                          "tn.record():`, from an array that attach_grad() was called for")
     weights = [None] * len(heads) if gradients is None else [
-        each if each is None else _array.convert_any(each, head).astype(head.dtype, copy=False)
-        for each, head in zip(gradients, heads)]
+        _match_type(each, head) for each, head in zip(gradients, heads)]
     watched = [each for each in tape.watched if each._request]
     into, requests = [], []
     for each in watched:

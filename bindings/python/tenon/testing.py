@@ -75,9 +75,14 @@ def _find_differences(found, expected, rtol, atol, equal_nan):
     return ~same & (size > allowed), size, allowed
 
 
+def _format_number(value):
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
 def _describe_element(index, found, expected, size, allowed):
     place = ", ".join(map(str, index)) + ("," if len(index) == 1 else "")
-    return (f"({place}): found {found[index].item()!r}, expected {expected[index].item()!r}, "
+    return (f"({place}): found {_format_number(found[index].item())}, expected "
+            f"{_format_number(expected[index].item())}, "
             f"difference {size[index]:.3g}, allowed {allowed[index]:.3g}")
 
 
