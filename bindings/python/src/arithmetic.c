@@ -86,7 +86,8 @@ static struct {
 static py_operator *find(const char *name, py_operator **place) {
   if (*place && (*place)->op && core.runtime) return *place;
   Py_XDECREF((PyObject *)*place); /* its plugin was unloaded */
-  return *place = core_find_operator(name);
+  *place = core_find_operator(name);
+  return *place && core_is_usable(*place) ? *place : NULL;
 }
 
 /* -------------------------------------------------------------------- calls */

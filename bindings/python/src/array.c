@@ -68,9 +68,21 @@ static PyObject *refuse_new(PyTypeObject *type, PyObject *args,
 int core_wait(py_array *a) {
   tn_code code;
   CORE_WITHOUT_GIL(code = tn_array_wait(a->array));
-  if (code == TN_OK) return 0;
-  if (!PyErr_Occurred() && !PyErr_CheckSignals()) core_raise(code, a);
-  return -1;
+  if (PyErr_Occurred() || PyErr_CheckSignals()) return -1;
+  if (code != TN_OK) core_raise(code, a);
+  return code == TN_OK ? 0 : -1;
+}
+
+/* Waits in short parts, so that signals end the wait. */
+static tn_code wait_in_parts(py_array *a, uint64_t ns) {
+  const uint64_t part = 100 * 1000 * 1000;
+  tn_code code;
+  do {
+    const uint64_t now = ns < part ? ns : part;
+    CORE_WITHOUT_GIL(code = tn_array_wait_for(a->array, now));
+    ns -= now;
+  } while (code == TN_BUSY && ns > 0 && !PyErr_CheckSignals());
+  return code;
 }
 
 static PyObject *wait_for(PyObject *self, PyObject *args) {
@@ -85,7 +97,7 @@ static PyObject *wait_for(PyObject *self, PyObject *args) {
     const uint64_t ns = !(limit > 0)  ? 0
                         : limit > 1e9 ? UINT64_MAX
                                       : (uint64_t)(limit * 1e9);
-    CORE_WITHOUT_GIL(code = tn_array_wait_for(as_array(self)->array, ns));
+    code = wait_in_parts(as_array(self), ns);
     if (code != TN_OK) return core_raise(code, as_array(self));
   }
   Py_INCREF(self);
