@@ -93,7 +93,7 @@ static uint64_t begin_wait(const tn__engine *engine) {
                                                                   : 0;
 }
 
-TN__COLD static void log_slow_wait(const tn__engine *engine, uint64_t begin) {
+static void log_slow_wait(const tn__engine *engine, uint64_t begin) {
   const uint64_t ms = begin != 0 ? (tn__now() - begin) / 1000000u : 0;
   if (ms >= SLOW_MS)
     tn__log(engine->env, TN__LOG_ENGINE, TN_LOG_DEBUG, "a wait took %llu ms",

@@ -11,7 +11,7 @@ enum { MAX_WORKERS = 1024, MAX_CPUS = 64 };
 
 /* A newer program may know more options than this library. Zero means the
  * default in all of them, so only other values are refused. */
-TN__COLD static tn_code copy_options(const tn_options *from, tn_options *to) {
+static tn_code copy_options(const tn_options *from, tn_options *to) {
   memset(to, 0, sizeof *to);
   if (!from) return TN_OK;
   if (from->struct_size < sizeof from->struct_size)
@@ -32,7 +32,7 @@ TN__COLD static tn_code copy_options(const tn_options *from, tn_options *to) {
   return TN_OK;
 }
 
-TN__COLD static tn_code check_options(const tn_options *o) {
+static tn_code check_options(const tn_options *o) {
   const uint32_t trust = TN_TRUST_ANY_FOLDER | TN_TRUST_REPLACE |
                          TN_TRUST_BINDINGS | TNM_TRUST_PROBE;
   if (o->trust & ~trust)

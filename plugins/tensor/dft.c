@@ -89,7 +89,8 @@ int32_t tensor_stft_infer(const tn_frame *call) {
   const tn_tensor *out = &call->out[0];
   int64_t from[SIGNAL_NDIM], to[FRAMES_NDIM] = {-1, -1, -1, 2};
   int32_t code = TN_OK;
-  if (!(call->in_flags[TENSOR_STFT_IN_WINDOW] & TN_IN_ABSENT))
+  if (call->n_in > TENSOR_STFT_IN_WINDOW &&
+      !(call->in_flags[TENSOR_STFT_IN_WINDOW] & TN_IN_ABSENT))
     code = call->host->set_shape(call, TN_OPERAND_IN, TENSOR_STFT_IN_WINDOW, 1,
                                  &p->frame_length);
   if (code != TN_OK || signal->ndim < 0) return code;

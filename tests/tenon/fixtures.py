@@ -160,6 +160,7 @@ def make_graphs(folder):
         node("gate", "elemwise.sigmoid@1", [3]),
         node("out", "elemwise.mul@1", [3, 4])], "heads": [[5, 0]]}
     (folder / "net.json").write_text(json.dumps(net, indent=1))
+    make_model(folder / "model", net)
     groups = {2: "left", 4: "right"}
     for i, name in groups.items():
         net["nodes"][i]["attributes"] = {"group": name}
@@ -176,6 +177,14 @@ def make_graphs(folder):
     (folder / "newer.json").write_text(
         json.dumps({**net, "plugins": []}, indent=1))
     (folder / "broken.json").write_text('{"tenon": 1,\n "nodes": [7]}')
+
+
+def make_model(folder, net):
+    """A folder with a graph and its weights."""
+    folder.mkdir()
+    (folder / "graph.json").write_text(json.dumps(net, indent=1))
+    (folder / "weights.safetensors").write_bytes(
+        safetensors({"shift": ([1, 3], [1, 2, 3])}))
 
 
 def make_trained(folder):

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "net.h"
@@ -34,6 +35,26 @@ static bool write_file(net *n, const char *path, const char *content) {
 static bool write_picture(net *n, const text *picture) {
   if (picture->failed) return report_failure(n->why, "out of memory");
   return write_file(n, n->args->svg, text_get(picture));
+}
+
+/* A folder, such as one of a converted model, has a graph and its weights. */
+static bool find_files(net *n) {
+  const char *word = n->args->words[1];
+  struct stat info;
+  text_add(&n->file, "%s", word);
+  if (stat(word, &info) == 0 && S_ISDIR(info.st_mode)) {
+    text_add(&n->file, "/graph.json");
+    text_add(&n->weights, "%s/weights.safetensors", word);
+    if (access(text_get(&n->weights), F_OK) != 0) text_deinit(&n->weights);
+    if (access(text_get(&n->file), F_OK) != 0)
+      return report_failure(n->why,
+                            "%s: the folder has no file graph.json; name a "
+                            "file, or a folder that `python -m tenon.onnx "
+                            "convert` made",
+                            word);
+  }
+  return (!n->file.failed && !n->weights.failed) ||
+         report_failure(n->why, "out of memory");
 }
 
 static bool shapes_read(net *n) {
@@ -353,7 +374,8 @@ static int word_find(const arguments *args, text *why) {
 
 /* Where plugins are missing, the message says how to load them. */
 static bool load_graph(net *n, tn_runtime *rt) {
-  if (!tn_graph_load(rt, n->args->words[1], &n->graph)) return true;
+  if (!find_files(n)) return false;
+  if (!tn_graph_load(rt, text_get(&n->file), &n->graph)) return true;
   fail_library(n->why);
   return strstr(text_get(n->why), "load the plugins") &&
          report_failure(n->why, "%s; %s", text_get(n->why), host_hint);
@@ -386,5 +408,6 @@ int cmd_graph(const arguments *args, text *out, text *why) {
   }
   shapes_free(&n);
   groups_free(&n);
+  text_deinit(&n.file), text_deinit(&n.weights);
   return status;
 }

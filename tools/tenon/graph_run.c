@@ -200,14 +200,16 @@ static bool convert_weight(const session *s, tn_array **array) {
   return true;
 }
 
-/* Takes the arrays that have the names of variables. */
-static bool take_arrays(session *s, tn_bundle *file, size_t *n_known) {
+/* Takes the arrays that have the names of variables. Those of a folder's own
+ * weights (`is_default`) leave variables alone that have an array. */
+static bool take_arrays(session *s, tn_bundle *file, bool is_default,
+                        size_t *n_known) {
   tn_bundle_entry entry;
   for (size_t i = 0; !tn_bundle_at(file, i, &entry); ++i) {
     variable *v = find_variable(s, entry.name, strlen(entry.name));
     if (!v) continue;
     ++*n_known;
-    if (v->is_typed) continue;
+    if (v->is_typed || (v->array && is_default)) continue;
     if (v->array)
       return report_failure(s->n->why, "two files have the array `%s`",
                             v->name);
@@ -247,8 +249,20 @@ static bool read_weights(session *s, const char *path) {
         "weights, such as w.safetensors or w.npz",
         path);
   if (tn_bundle_open(s->n->rt, path, &file)) return fail_session(s);
-  const bool ok = take_arrays(s, file, &n_known) &&
+  const bool ok = take_arrays(s, file, false, &n_known) &&
                   (n_known > 0 || fail_foreign(s, path, file));
+  tn_bundle_close(file);
+  return ok;
+}
+
+/* The weights of a folder are for variables that nothing else gave. */
+static bool read_own_weights(session *s) {
+  const char *path = text_get(&s->n->weights);
+  tn_bundle *file = NULL;
+  size_t n_known = 0;
+  if (!*path) return true;
+  if (tn_bundle_open(s->n->rt, path, &file)) return fail_session(s);
+  const bool ok = take_arrays(s, file, true, &n_known);
   tn_bundle_close(file);
   return ok;
 }
@@ -258,7 +272,7 @@ static bool read_all_weights(session *s) {
   for (size_t i = 2; i < args->n_words; ++i)
     if (!name_length(args->words[i]) && !read_weights(s, args->words[i]))
       return false;
-  return true;
+  return read_own_weights(s);
 }
 
 /* ------------------------------------------------------------------ missing */

@@ -74,6 +74,8 @@ static const command commands[] = {
      "run computes the graph once, forward. An ARRAY is NAME=INPUT, for one\n"
      "argument or state and with an INPUT of `tenon run`, or a .npz or\n"
      ".safetensors file, whose arrays go to the variables of their names.\n"
+     "NET.json may also be a folder with graph.json and weights.safetensors,\n"
+     "such as `python -m tenon.onnx convert` makes.\n"
      "States that are not given begin as their operators say, and labels are\n"
      "not needed. With --train, the states are results too.\n",
      graph_words, "file",

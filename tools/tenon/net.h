@@ -14,6 +14,8 @@ typedef struct net {
   text *why;
   tn_runtime *rt;
   tn_graph *graph;
+  text file;          /* name of the file of the graph */
+  text weights;       /* that of the weights beside it; empty: none */
   shape_word *shapes; /* args->n_shapes */
   group_word *words;  /* args->n_groups */
   tn_group *groups;   /* the same, found */

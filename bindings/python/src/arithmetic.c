@@ -98,7 +98,7 @@ static PyObject *run(py_operator *op, PyObject *const *in, size_t n,
   PyObject *result = out;
   if (!op) return NULL;
   Py_XINCREF(out);
-  const core_call call = {op, in, n, params, &result, 1};
+  const core_call call = {op, in, n, params, &result, 1, NULL};
   if (core_run(&call) == 0) return result;
   Py_XDECREF(out);
   return NULL;

@@ -36,6 +36,7 @@ typedef struct core_state {
   PyTypeObject *array_type;
   PyTypeObject *operator_type;
   PyTypeObject *tape_type;
+  PyTypeObject *prepared_type;
   PyObject *errors;  /* the module tenon._errors */
   PyObject *helpers; /* the module tenon._array: slow cases in Python */
 } core_state;
@@ -196,6 +197,15 @@ bool core_is_usable(const py_operator *op);
 
 PyObject *core_call_operator(PyObject *self, PyObject *const *args,
                              Py_ssize_t n, PyObject *names);
+/* Makes a call, or prepares it if there is a place for it. Returns the results.
+ */
+PyObject *core_call_or_prepare(py_operator *op, PyObject *const *args,
+                               Py_ssize_t n, PyObject *names,
+                               tn_prepared **prepared);
+/* The place of a name among interned ones, or n. */
+uint32_t core_find_name(PyObject *const *names, uint32_t n, PyObject *name);
+/* Raises the error of an unknown keyword. Returns -1. */
+int core_refuse_argument(const py_operator *op, PyObject *name);
 
 /* One call with arrays; `out` has n_out places, NULL for new arrays. Returns 0,
  * or -1 with an exception. */
@@ -206,12 +216,38 @@ typedef struct core_call {
   const tn_params *params;
   PyObject **out;
   size_t n_out;
+  tn_prepared **prepared; /* NULL: the call is made */
 } core_call;
 int core_run(const core_call *call);
+
+/* prepare.c -----------------------------------------------------------------
+ */
+
+PyTypeObject *core_make_prepared_type(PyObject *module);
+PyObject *core_prepare(PyObject *module, PyObject *const *args, Py_ssize_t n,
+                       PyObject *names);
+
+/* params.c ------------------------------------------------------------------
+ */
+
+/* The named parameters of a call. */
+typedef struct core_params {
+  uint32_t n;
+  uint32_t fields[64];
+  PyObject *objects[64];
+} core_params;
+
+/* The parameters of a call. *own is set if the caller releases them. NULL with
+ * an exception. */
+const tn_params *core_find_params(py_operator *op, const core_params *p,
+                                  tn_params **own);
 /* The parameter `scalar` of an operator; NULL with an exception. The caller
  * releases *own after the call, unless it is NULL. */
 const tn_params *core_scalar_params(py_operator *op, double scalar,
                                     tn_params **own);
+/* Sets a dynamic parameter of a prepared call. -1 with an exception. */
+int core_set_dynamic(tn_prepared *call, const py_operator *op, uint32_t field,
+                     PyObject *object);
 
 /* tape.c --------------------------------------------------------------------
  */

@@ -302,6 +302,8 @@ static PyMethodDef functions[] = {
     {"list_operators", list_operators, METH_NOARGS, NULL},
     {"list_plugins", list_plugins, METH_NOARGS, NULL},
     {"operator", core_operator, METH_O, NULL},
+    {"prepare", (PyCFunction)(void (*)(void))core_prepare,
+     METH_FASTCALL | METH_KEYWORDS, NULL},
     {"wrap_array", wrap_array, METH_O, NULL},
     {"empty", make_empty, METH_VARARGS, NULL},
     {"convert", convert, METH_O, NULL},
@@ -328,9 +330,11 @@ static int fill_module(PyObject *module) {
   core.array_type = core_make_array_type(module);
   core.operator_type = core_make_operator_type(module);
   core.tape_type = core_make_tape_type(module);
+  core.prepared_type = core_make_prepared_type(module);
   return add_type(module, "Array", core.array_type) ||
                  add_type(module, "Operator", core.operator_type) ||
                  add_type(module, "Tape", core.tape_type) ||
+                 add_type(module, "Prepared", core.prepared_type) ||
                  PyModule_AddFunctions(module, core_tape_methods) ||
                  PyModule_AddStringConstant(module, "version", tn_version())
              ? -1

@@ -91,6 +91,17 @@ def plugins():
     return _core.list_plugins()
 
 
+def prepare(operator, *inputs, **arguments):
+    """A call to run many times with the same arrays: it checks and allocates once. Call the result
+    without arguments; it returns the arrays of the results, which the next run overwrites.
+    Dynamic parameters, such as the rate of an optimizer, are changed by set().
+
+        run = tn.prepare(tn.ops.elemwise.add, x, y, out=z)
+        run()
+    """
+    return _core.prepare(operator, *inputs, **arguments)
+
+
 def wait():
     """Waits for all scheduled work, and raises the first failure since the last wait."""
     _core.wait_all()

@@ -1,0 +1,557 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX models: small ones, made here. Expected values come from NumPy and by hand."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+
+import tenon as tn  # noqa: E402
+import tenon.onnx  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from tenon import _prefix  # noqa: E402
+from tenon.onnx import conformance, page  # noqa: E402
+from tenon.onnx.plugins import operator_name  # noqa: E402
+from tenon.onnx.windows import Window  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+RNG = np.random.default_rng(11)
+
+
+def draw(*shape):
+    return RNG.uniform(-1, 1, shape).astype(np.float32)
+
+
+def port(name, shape, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def make_model(nodes, inputs, outputs, weights=(), opset=18, domains=(), functions=()):
+    """A model; `weights` is a dict of arrays."""
+    graph = helper.make_graph(
+        nodes, "net", inputs, outputs,
+        [numpy_helper.from_array(array, name) for name, array in dict(weights).items()])
+    imports = [helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 1) for d in domains]
+    return helper.make_model(graph, opset_imports=imports, ir_version=9, functions=functions)
+
+
+def make_dense():
+    """y = relu(x*w + b)"""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"], name="product"),
+             helper.make_node("Add", ["p", "b"], ["s"], name="sum"),
+             helper.make_node("Relu", ["s"], ["y"], name="relu")]
+    weights = {"w": draw(3, 4), "b": draw(4)}
+    return make_model(nodes, [port("x", ["N", 3])], [port("y", ["N", 4])], weights), weights
+
+
+def run_both(model, feeds):
+    """Runs eagerly and as a graph, and compares the two; returns the outputs."""
+    eager = tn.onnx.load(model, "eager").run(feeds)
+    graph = tn.onnx.load(model, "graph").run(feeds)
+    assert list(eager) == list(graph)
+    for name in eager:
+        np.testing.assert_allclose(graph[name].numpy(), eager[name].numpy(), rtol=1e-6, atol=1e-6)
+    return {name: array.numpy() for name, array in eager.items()}
+
+
+# ----------------------------------------------------------------------- models
+
+def test_a_model_computes_as_numpy():
+    model, weights = make_dense()
+    x = draw(2, 3)
+    y = run_both(model, {"x": x})["y"]
+    np.testing.assert_allclose(y, np.maximum(x @ weights["w"] + weights["b"], 0), rtol=1e-5)
+
+
+def test_a_model_has_names_shapes_and_types():
+    model = tn.onnx.load(make_dense()[0])
+    assert [repr(each) for each in model.inputs] == ["Port('x', f32, ['N', 3])"]
+    assert [repr(each) for each in model.outputs] == ["Port('y', f32, ['N', 4])"]
+
+
+def test_a_call_takes_inputs_by_place_and_by_name():
+    model = tn.onnx.load(make_dense()[0])
+    x = draw(1, 3)
+    np.testing.assert_array_equal(model(x).numpy(), model(x=tn.array(x)).numpy())
+    with pytest.raises(TypeError, match="1 inputs, not 2"):
+        model(x, x)
+    with pytest.raises(TypeError, match="`x` was passed twice"):
+        model(x, x=x)
+
+
+def test_each_set_of_shapes_has_one_program():
+    model = tn.onnx.load(make_dense()[0])
+    for batch in (1, 2, 1, 2, 5):
+        assert model(draw(batch, 3)).shape == (batch, 4)
+    assert len(model._programs) == 3
+
+
+def test_results_of_an_earlier_run_stay():
+    model, weights = make_dense()
+    loaded = tn.onnx.load(model)
+    first = loaded(np.zeros((1, 3), "f4"))
+    loaded(draw(1, 3))
+    np.testing.assert_array_equal(first.numpy()[0], np.maximum(weights["b"], 0))
+
+
+@pytest.mark.parametrize("feeds, text", [
+    ({}, "the input `x` is missing"),
+    ({"x": np.zeros((1, 3), "f4"), "z": 1}, "no input `z`; it has 'x'"),
+    ({"x": np.zeros((1, 3), "f8")}, "elements of f32, not f64"),
+    ({"x": np.zeros((1, 4), "f4")}, r"the shape \['N', 3\], not \[1, 4\]")])
+def test_wrong_inputs_are_named(feeds, text):
+    with pytest.raises(tn.onnx.OnnxError, match=text):
+        tn.onnx.load(make_dense()[0]).run(feeds)
+
+
+# ------------------------------------------------------------- shapes and values
+
+def test_arithmetic_of_shapes_is_folded():
+    """The model flattens all axes but the first by Shape, Gather and Concat."""
+    nodes = [helper.make_node("Shape", ["x"], ["s"]),
+             helper.make_node("Gather", ["s", "zero"], ["n"], axis=0),
+             helper.make_node("Unsqueeze", ["n", "axes"], ["n1"]),
+             helper.make_node("Concat", ["n1", "rest"], ["shape"], axis=0),
+             helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    weights = {"zero": np.array(0), "axes": np.array([0]), "rest": np.array([-1])}
+    model = make_model(nodes, [port("x", ["A", "B", "C"])], [port("y", ["A", "D"])], weights)
+    x = draw(2, 3, 4)
+    np.testing.assert_array_equal(run_both(model, {"x": x})["y"], x.reshape(2, 12))
+
+
+def test_shapes_that_depend_on_elements_run_eagerly():
+    model = make_model([helper.make_node("NonZero", ["x"], ["y"])], [port("x", [4])],
+                       [port("y", [1, "n"], TensorProto.INT64)])
+    x = np.array([0, 2, 0, 3], "f4")
+    np.testing.assert_array_equal(tn.onnx.load(model)(x).numpy(), [[1, 3]])
+    with pytest.raises(tn.onnx.NeedsElements, match="node `y`: NonZero.*depends on elements"):
+        tn.onnx.load(model, "graph")(x)
+
+
+def test_small_integer_inputs_become_constants_of_a_program():
+    branches = [helper.make_graph([helper.make_node(kind, ["x"], [kind])], kind, [],
+                                  [port(kind, [3])]) for kind in ("Neg", "Abs")]
+    nodes = [helper.make_node("Equal", ["rate", "wanted"], ["c"]),
+             helper.make_node("If", ["c"], ["y"], then_branch=branches[0],
+                              else_branch=branches[1])]
+    model = make_model(nodes, [port("x", [3]), port("rate", [], TensorProto.INT64)],
+                       [port("y", [3])], {"wanted": np.array(16000)})
+    x = np.array([1, -2, 3], "f4")
+    loaded = tn.onnx.load(model, "graph")
+    assert loaded(x, np.array(16000)).numpy().tolist() == [-1, 2, -3]
+    assert loaded(x, np.array(8000)).numpy().tolist() == [1, 2, 3]
+
+
+def test_a_loop_runs_as_often_as_an_input_says():
+    """state = 2*state + 1, and each state is an output."""
+    body = helper.make_graph(
+        [helper.make_node("Mul", ["s", "two"], ["d"]),
+         helper.make_node("Add", ["d", "one"], ["s_out"]),
+         helper.make_node("Identity", ["s_out"], ["row"]),
+         helper.make_node("Identity", ["c"], ["c_out"])],
+        "body", [port("i", [], TensorProto.INT64), port("c", [], TensorProto.BOOL), port("s", [1])],
+        [port("c_out", [], TensorProto.BOOL), port("s_out", [1]), port("row", [1])])
+    nodes = [helper.make_node("Loop", ["n", "", "start"], ["last", "rows"], body=body)]
+    model = make_model(nodes, [port("n", [], TensorProto.INT64), port("start", [1])],
+                       [port("last", [1]), port("rows", ["n", 1])],
+                       {"one": np.array([1], "f4"), "two": np.array([2], "f4")})
+    outputs = run_both(model, {"n": np.array(4), "start": np.zeros(1, "f4")})
+    assert outputs["last"].tolist() == [15]
+    assert outputs["rows"].tolist() == [[1], [3], [7], [15]]
+
+
+def test_a_scan_adds_along_the_reverse_direction():
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "x"], ["s_out"]),
+         helper.make_node("Identity", ["s_out"], ["row"])],
+        "body", [port("s", [2]), port("x", [2])], [port("s_out", [2]), port("row", [2])])
+    nodes = [helper.make_node("Scan", ["start", "xs"], ["last", "rows"], body=body,
+                              num_scan_inputs=1, scan_input_directions=[1])]
+    model = make_model(nodes, [port("start", [2]), port("xs", [3, 2])],
+                       [port("last", [2]), port("rows", [3, 2])])
+    outputs = run_both(model, {"start": np.zeros(2, "f4"),
+                               "xs": np.array([[1, 2], [3, 4], [5, 6]], "f4")})
+    assert outputs["last"].tolist() == [9, 12]
+    assert outputs["rows"].tolist() == [[5, 6], [8, 10], [9, 12]]
+
+
+def test_a_sequence_is_a_list():
+    nodes = [helper.make_node("SplitToSequence", ["x"], ["parts"], axis=0, keepdims=0)]
+    output = helper.make_tensor_sequence_value_info("parts", TensorProto.FLOAT, [2])
+    model = make_model(nodes, [port("x", [3, 2])], [output])
+    x = draw(3, 2)
+    parts = tn.onnx.load(model)(x)
+    assert [each.numpy().tolist() for each in parts] == x.tolist()
+
+
+# --------------------------------------------------------------------- operators
+
+def sigmoid(v):
+    return 1 / (1 + np.exp(-v))
+
+
+def compute_lstm(x, w, r, b, h, c):
+    """The cell of ONNX, gates in the order i, o, f, c."""
+    rows = []
+    for step in x:
+        i, o, f, g = np.split(step @ w.T + h @ r.T + b[:len(w)] + b[len(w):], 4, axis=1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        rows.append(h)
+    return np.stack(rows), h, c
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 5], [5, 3]])
+def test_lstm_computes_as_numpy(lengths):
+    steps, batch, width, hidden = 5, 2, 3, 4
+    w, r, b = draw(1, 4 * hidden, width), draw(1, 4 * hidden, hidden), draw(1, 8 * hidden)
+    x, h, c = draw(steps, batch, width), draw(1, batch, hidden), draw(1, batch, hidden)
+    weights = {"w": w, "r": r, "b": b}
+    names = ["x", "w", "r", "b", "lengths" if lengths else "", "h", "c"]
+    if lengths:
+        weights["lengths"] = np.array(lengths, np.int32)
+    nodes = [helper.make_node("LSTM", names, ["y", "h_out", "c_out"], hidden_size=hidden)]
+    model = make_model(nodes, [port("x", x.shape), port("h", h.shape), port("c", c.shape)],
+                       [port(n, ["a"] * rank) for n, rank in (("y", 4), ("h_out", 3), ("c_out", 3))],
+                       weights)
+    outputs = run_both(model, {"x": x, "h": h, "c": c})
+    for k, n in enumerate(lengths or [steps] * batch):
+        y, last, cell = compute_lstm(x[:n, k:k + 1], w[0], r[0], b[0], h[0, k:k + 1], c[0, k:k + 1])
+        np.testing.assert_allclose(outputs["y"][:n, 0, k], y[:, 0], rtol=1e-5, atol=1e-6)
+        assert not outputs["y"][n:, 0, k].any()
+        np.testing.assert_allclose(outputs["h_out"][0, k], last[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(outputs["c_out"][0, k], cell[0], rtol=1e-5, atol=1e-6)
+
+
+def test_stft_without_a_window_is_in_a_graph():
+    nodes = [helper.make_node("STFT", ["x", "step", "", "length"], ["y"])]
+    weights = {"step": np.array(8), "length": np.array(16)}
+    model = make_model(nodes, [port("x", [1, 64, 1])], [port("y", [1, 7, 9, 2])], weights)
+    x = draw(1, 64, 1)
+    y = run_both(model, {"x": x})["y"]
+    frames = np.stack([x[0, k:k + 16, 0] for k in range(0, 49, 8)])
+    found = y[0, ..., 0] + 1j * y[0, ..., 1]
+    np.testing.assert_allclose(found, np.fft.rfft(frames), rtol=1e-4, atol=1e-5)
+
+
+def test_asymmetric_padding_of_a_convolution():
+    x, w = draw(1, 1, 4, 4), draw(1, 1, 3, 3)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 0, 0, 2])]
+    model = make_model(nodes, [port("x", x.shape)], [port("y", [1, 1, 3, 4])], {"w": w})
+    y = run_both(model, {"x": x})["y"]
+    padded = np.pad(x[0, 0], ((1, 0), (0, 2)))
+    wanted = [[(padded[i:i + 3, j:j + 3] * w[0, 0]).sum() for j in range(4)] for i in range(3)]
+    np.testing.assert_allclose(y[0, 0], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_no_window_of_a_pool_begins_in_the_last_padding():
+    window = Window([2], [3], [1], [0], [1])
+    assert window.count_windows([3], ceil=True) == [1]
+    assert window.count_windows([4], ceil=True) == [2]
+
+
+def test_a_quantised_product_has_exact_sums():
+    a, b = np.array([[200, 3]], np.uint8), np.array([[100], [7]], np.uint8)
+    nodes = [helper.make_node("MatMulInteger", ["a", "b", "az", "bz"], ["y"])]
+    model = make_model(nodes, [port("a", [1, 2], TensorProto.UINT8)],
+                       [port("y", [1, 1], TensorProto.INT32)],
+                       {"b": b, "az": np.array(10, np.uint8), "bz": np.array(5, np.uint8)})
+    assert run_both(model, {"a": a})["y"].tolist() == [[190 * 95 - 7 * 2]]
+
+
+def test_packed_integers_wrap_as_in_onnx():
+    nodes = [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT4),
+             helper.make_node("Cast", ["y"], ["z"], to=TensorProto.FLOAT)]
+    model = make_model(nodes, [port("x", [5])], [port("z", [5])], opset=21)
+    x = np.array([-9, -8, 7, 8, 2.7], "f4")
+    assert run_both(model, {"x": x})["z"].tolist() == [7, -8, 7, -8, 2]
+
+
+def test_a_function_of_the_model_gets_the_attributes_of_its_node():
+    inner = helper.make_node("LeakyRelu", ["v"], ["w"])
+    inner.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope",
+                                               type=onnx.AttributeProto.FLOAT))
+    function = helper.make_function("here", "Bend", ["v"], ["w"], [inner],
+                                    [helper.make_opsetid("", 18)], ["slope"])
+    nodes = [helper.make_node("Bend", ["x"], ["y"], domain="here", slope=0.5)]
+    model = make_model(nodes, [port("x", [2])], [port("y", [2])], domains=["here"],
+                       functions=[function])
+    assert run_both(model, {"x": np.array([-4, 4], "f4")})["y"].tolist() == [-2, 4]
+
+
+def test_an_old_opset_is_converted():
+    nodes = [helper.make_node("Add", ["x", "b"], ["y"], axis=0, broadcast=1)]
+    model = make_model(nodes, [port("x", [2, 3])], [port("y", [2, 3])],
+                       {"b": np.array([1, 2], "f4")}, opset=6)
+    y = run_both(model, {"x": np.zeros((2, 3), "f4")})["y"]
+    assert y.tolist() == [[1, 1, 1], [2, 2, 2]]
+
+
+# --------------------------------------------------------------------- refusals
+
+def test_types_of_a_domain_are_operators_of_a_plugin():
+    assert operator_name("acme", "Cube") == "acme.cube"
+    assert operator_name("nn", "FullyConnected") == "nn.fully_connected"
+    assert operator_name("acme", "RGBToGrey") == "acme.rgb_to_grey"
+    nodes = [helper.make_node("Quadratic", ["x"], ["y"], domain="elemwise", a=1.0, c=3.0)]
+    model = make_model(nodes, [port("x", [2])], [port("y", [2])], domains=["elemwise"])
+    assert run_both(model, {"x": np.array([2, 3], "f4")})["y"].tolist() == [7, 12]
+
+
+@pytest.mark.parametrize("domain, op, attributes, text", [
+    ("acme", "Cube", {}, "no loaded plugin has the operator `acme.cube`"),
+    ("elemwise", "Quadratic", {"d": 1.0}, "`elemwise.quadratic` has no parameter `d`")])
+def test_a_missing_operator_or_parameter_is_named(domain, op, attributes, text):
+    nodes = [helper.make_node(op, ["x"], ["y"], domain=domain, name="n1", **attributes)]
+    model = make_model(nodes, [port("x", [2])], [port("y", [2])], domains=[domain])
+    with pytest.raises(tn.onnx.Unsupported, match=f"node `n1`: {domain}.{op}.*{text}"):
+        tn.onnx.load(model).run({"x": np.zeros(2, "f4")})
+
+
+def test_a_report_has_one_line_for_each_kind():
+    nodes = [helper.make_node("Cube", ["x"], ["a"], domain="acme", name="n1"),
+             helper.make_node("Cube", ["a"], ["b"], domain="acme", name="n2"),
+             helper.make_node("Relu", ["b"], ["y"])]
+    model = make_model(nodes, [port("x", [2])], [port("y", [2])], domains=["acme"])
+    assert [str(each) for each in tn.onnx.report(model)] == [
+        "node `n1` and 1 more: acme.Cube (opset 1): no loaded plugin has the operator `acme.cube`"]
+    assert tn.onnx.report(make_dense()[0]) == []
+
+
+def test_texts_are_refused():
+    nodes = [helper.make_node("StringConcat", ["x", "x"], ["y"], name="join")]
+    model = make_model(nodes, [port("x", [1], TensorProto.STRING)],
+                       [port("y", [1], TensorProto.STRING)], opset=20)
+    with pytest.raises(tn.onnx.Unsupported, match="node `join`: StringConcat.*no strings"):
+        tn.onnx.load(model).run({"x": np.array(["a"], object)})
+
+
+# ---------------------------------------------------------------- broken models
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"no model", b"\x08\x07\x12\xff\xff\xff\x7f"])
+def test_bytes_that_are_no_model(content, tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    with pytest.raises(tn.onnx.OnnxError, match="m.onnx: not an ONNX model"):
+        tn.onnx.load(path)
+
+
+def test_a_model_that_is_cut_anywhere_is_an_error_or_a_model():
+    content = make_dense()[0].SerializeToString()
+    for n in range(0, len(content), 7):
+        try:
+            tn.onnx.load(content[:n]).run({"x": np.zeros((1, 3), "f4")})
+        except tn.onnx.OnnxError:
+            pass
+
+
+def test_a_model_with_changed_bytes_is_an_error_or_a_model():
+    content = make_dense()[0].SerializeToString()
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        changed = bytearray(content)
+        for place in rng.integers(0, len(content), 3):
+            changed[place] = rng.integers(0, 256)
+        try:
+            tn.onnx.load(bytes(changed)).run({"x": np.zeros((1, 3), "f4")})
+        except tn.onnx.OnnxError:
+            pass
+
+
+@pytest.mark.parametrize("op, weights, text", [
+    ("ConstantOfShape", {"shape": np.array([1 << 40])}, "more than 268435456 elements"),
+    ("ConstantOfShape", {"shape": np.array([-1])}, "negative length"),
+    ("Reshape", {"shape": np.array([5, 5])}, r"6 elements \[2, 3\] have no shape \[5, 5\]"),
+    ("Expand", {"shape": np.array([7, 2, 4])}, "node `n1`: Expand"),
+    ("Tile", {"shape": np.array([1])}, "node `n1`: Tile"),
+    ("Gather", {"shape": np.array([9])}, "out of range"),
+    ("ReduceSum", {"shape": np.array([4])}, "axis 4 is out of range for 2 dimensions")])
+def test_impossible_shapes_are_errors(op, weights, text):
+    inputs = ["shape"] if op == "ConstantOfShape" else ["x", "shape"]
+    model = make_model([helper.make_node(op, inputs, ["y"], name="n1")], [port("x", [2, 3])],
+                       [port("y", ["a", "b"])], weights)
+    for mode in ("eager", "auto"):
+        with pytest.raises(tn.onnx.OnnxError, match=text):
+            tn.onnx.load(model, mode).run({"x": np.zeros((2, 3), "f4")})
+
+
+def test_a_newer_opset_is_refused():
+    model = make_dense()[0]
+    model.opset_import[0].version = 10000
+    with pytest.raises(tn.onnx.OnnxError, match="has opset 10000; the installed onnx"):
+        tn.onnx.load(model)
+
+
+def save_external(folder, location, offset=0, length=24):
+    model, _ = make_dense()
+    tensor = model.graph.initializer[1]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        tensor.external_data.add(key=key, value=str(value))
+    (folder / "model").mkdir()
+    (folder / "weights.bin").write_bytes(bytes(24))
+    (folder / "model" / "weights.bin").write_bytes(bytes(8) + np.arange(4, dtype="f4").tobytes())
+    path = folder / "model" / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_external_data_is_read_from_the_folder_of_the_model(tmp_path):
+    model = tn.onnx.load(save_external(tmp_path, "weights.bin", 8, 16))
+    assert model(np.zeros((1, 3), "f4")).numpy().tolist() == [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("location, offset, text", [
+    ("../weights.bin", 0, "is not in the folder of the model"),
+    ("/etc/passwd", 0, "is not in the folder of the model"),
+    ("", 0, "is not in the folder of the model"),
+    ("link.bin", 0, "is not in the folder of the model"),
+    ("lost.bin", 0, "does not exist"),
+    ("weights.bin", 16, "bytes 16 to 32 of `weights.bin`, which has 24"),
+    ("weights.bin", -8, "bytes -8 to 8 of `weights.bin`, which has 24"),
+    ("weights.bin", "x", "invalid literal")])
+def test_external_data_elsewhere_is_refused(tmp_path, location, offset, text):
+    path = save_external(tmp_path, location, offset, 16)
+    os.symlink("../weights.bin", path.parent / "link.bin")
+    with pytest.raises(tn.onnx.OnnxError, match=text):
+        tn.onnx.load(path)
+
+
+# ------------------------------------------------------------------ conversion
+
+def make_two_branches():
+    """A model with a constant output, and an input that has a name with a colon."""
+    model, weights = make_dense()
+    model.graph.node.append(helper.make_node("Shape", ["x:0"], ["size"]))
+    model.graph.output.append(port("size", [2], TensorProto.INT64))
+    model.graph.input[0].name = model.graph.node[0].input[0] = "x:0"
+    return model, weights
+
+
+def test_a_converted_model_has_all_files(tmp_path):
+    model, _ = make_two_branches()
+    ports = tn.onnx.convert(model, tmp_path, shapes={"x:0": (2, 3)})
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "graph.json", "model.json", "weights.safetensors"]
+    assert ports["inputs"] == [{"name": "x:0", "argument": "x_0", "dtype": "f32", "shape": [2, 3],
+                                "is_used": True}]
+    assert [each["shape"] for each in ports["outputs"]] == [[2, 4], [2]]
+    graph = tn.Graph.load(str(tmp_path / "graph.json"))
+    arrays = tn.load_arrays(str(tmp_path / "weights.safetensors"))
+    x = draw(2, 3)
+    y, size = graph.bind({**arrays, "x_0": x}).forward()
+    np.testing.assert_allclose(y.numpy(), tn.onnx.load(model).run({"x:0": x})["y"].numpy(), 1e-6)
+    assert size.numpy().tolist() == [2, 3]
+
+
+def test_open_lengths_must_be_named(tmp_path):
+    model = make_dense()[0]
+    with pytest.raises(tn.onnx.OnnxError, match=r"\[N,3\]; name all lengths.*--shape x=1,3"):
+        tn.onnx.convert(model, tmp_path)
+    with pytest.raises(tn.onnx.OnnxError, match=r"cannot have the shape \[1, 4\]"):
+        tn.onnx.convert(model, tmp_path, shapes={"x": (1, 4)})
+
+
+def find_program(name):
+    """The path of a program of the installation; skips the test if it is missing."""
+    path = pathlib.Path(_prefix.find_prefix()) / "bin" / name
+    if not path.exists():
+        pytest.skip(f"{path} does not exist")
+    return path
+
+
+def convert_dense(folder):
+    model, weights = make_dense()
+    tn.onnx.convert(model, folder / "out", shapes={"x": (2, 3)})
+    x = draw(2, 3)
+    np.save(folder / "x.npy", x)
+    return np.maximum(x @ weights["w"] + weights["b"], 0)
+
+
+def test_the_command_runs_a_converted_model(tmp_path):
+    wanted = convert_dense(tmp_path)
+    subprocess.run([find_program("tenon"), "graph", "run", "out", "x=@x.npy", "--out", "y.npy"],
+                   cwd=tmp_path, check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_program_in_c_runs_a_converted_model(tmp_path):
+    source, compiler = ROOT / "examples/host/model.c", shutil.which("cc")
+    if not source.exists() or not compiler:
+        pytest.skip("needs a C compiler and the examples of the source tree")
+    prefix = find_program("tenon").parents[1]
+    wanted = convert_dense(tmp_path)
+    subprocess.run([compiler, source, f"-I{prefix}/include", f"-L{prefix}/lib", "-ltenon-graph",
+                    "-ltenon", f"-Wl,-rpath,{prefix}/lib", "-o", tmp_path / "model"], check=True)
+    subprocess.run(["./model", "out", "x", "x.npy", "y.npy"], cwd=tmp_path, check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_the_command_line_reports_and_converts(tmp_path, capsys):
+    from tenon.onnx.__main__ import main
+    path = tmp_path / "m.onnx"
+    onnx.save(make_dense()[0], path)
+    assert main(["convert", str(path), "--report"]) == 0
+    assert capsys.readouterr().out == f"{path}: can be converted\n"
+    assert main(["convert", str(path), str(tmp_path / "out"), "--shape", "x=2,3"]) == 0
+    assert capsys.readouterr().out == "input x f32[2,3]\noutput y f32[2,4]\n"
+    assert main(["report", str(tmp_path / "lost.onnx")]) == 1
+    assert "No such file" in capsys.readouterr().err
+
+
+# ----------------------------------------------------------------- conformance
+
+class Case:
+    rtol, atol = 1e-3, 1e-7
+
+
+@pytest.mark.parametrize("actual, expected, text", [
+    ([1.0, 2.0], [1.0, 2.0005], None),
+    ([1.0, 2.0], [1.0, 2.1], "at [1]"),
+    ([1.0, np.nan], [1.0, np.nan], None),
+    ([1e-7, 1e3], [0, 1e3], None),
+    ([1.0], [[1.0]], "shape [1], and not [1, 1]")])
+def test_wrong_numbers_are_found(actual, expected, text):
+    found = conformance.compare_values(np.array(actual, "f4"), np.array(expected, "f4"), Case, True)
+    assert found is None if text is None else text in found
+
+
+def test_wrong_types_are_found():
+    found = conformance.compare_values(np.zeros(1, "i4"), np.zeros(1, "i8"), Case, True)
+    assert found == "type int32, and not int64"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """In a process of its own, because the runner forks before there is a runtime."""
+    path = tmp_path_factory.mktemp("onnx") / "results.json"
+    subprocess.run([sys.executable, "-m", "tenon.onnx", "conformance", "--json", path],
+                   stdout=subprocess.DEVNULL, check=False,
+                   env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    return conformance.read_results(path)
+
+
+def test_no_node_test_of_onnx_fails(results):
+    failed = [f"{each.name}: {each.text}" for each in results if each.status == "failed"]
+    assert not failed
+    counts = conformance.count_results(results)
+    assert counts["passed"] >= 0.85 * len(results)
+    assert all(each.text for each in results if each.status == "refused")
+
+
+def test_the_page_has_the_results(results):
+    path = ROOT / "docs/reference/onnx.md"
+    if not path.exists():
+        pytest.skip("the pages are in the source tree only")
+    text = path.read_text()
+    if f"onnx {onnx.__version__}," not in text:
+        pytest.skip(f"the page is for another version than {onnx.__version__}")
+    assert text == page.format_page(results), (
+        "run `./dev python onnx --page docs/reference/onnx.md`")
