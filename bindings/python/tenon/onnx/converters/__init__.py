@@ -23,6 +23,7 @@ FAMILIES = (
     "random",
     "training",
     "images",
+    "learning",
 )
 
 
