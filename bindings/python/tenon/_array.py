@@ -10,7 +10,6 @@ from tenon.ops import find_operator
 Array = _core.Array
 _core.set_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 _PLACES = {1: "cpu", 2: "cuda", 3: "cuda_host"}
-_FUNCTIONS = ("any", "all")
 
 
 # ------------------------------------------------------------------ for the core
@@ -137,7 +136,7 @@ def _convert_beside(value, array):
 def truth(array):
     if array.size != 1:
         raise ValueError(f"an array with {array.size} elements is neither true nor false; use "
-                         "tn.any() or tn.all()")
+                         "its any() or all()")
     return bool(array.item())
 
 
@@ -320,6 +319,14 @@ def _method(function):
     return function
 
 
+def _method_named(name):
+    """A method with the name of a function that this file uses."""
+    def add(function):
+        function.__name__ = name
+        return _method(function)
+    return add
+
+
 def _property(function):
     setattr(Array, function.__name__, property(function, doc=function.__doc__))
     return function
@@ -469,7 +476,7 @@ def squeeze(self, axis=None):
     if axis is None:
         return self._reshape(tuple(each for each in self.shape if each != 1))
     axes = {each % self.ndim for each in (axis if isinstance(axis, (tuple, list)) else (axis,))}
-    if any(self.shape[each] != 1 for each in axes):
+    if max(self.shape[each] for each in axes) != 1:
         from tenon._errors import ShapeError
         raise ShapeError(f"axis {sorted(axes)} of shape {self.shape} does not have size 1")
     return self._reshape(tuple(n for i, n in enumerate(self.shape) if i not in axes))
@@ -512,6 +519,18 @@ def _reduce(name, array, axis, keepdims):
 for _name, _doc in (("sum", "The sum"), ("mean", "The mean"), ("prod", "The product"),
                     ("max", "The greatest element"), ("min", "The least element")):
     _reduction(_name, _doc)
+
+
+@_method_named("any")
+def _any(self, axis=None, keepdims=False):
+    """Whether any element is not 0, of all or along `axis`: an array of bools."""
+    return _reduce("max", (self != 0).astype("u8"), axis, keepdims).astype("bool")
+
+
+@_method_named("all")
+def _all(self, axis=None, keepdims=False):
+    """Whether all elements are not 0, of all or along `axis`: an array of bools."""
+    return _reduce("min", (self != 0).astype("u8"), axis, keepdims).astype("bool")
 
 
 @_method
@@ -648,6 +667,8 @@ def detach(self):
     tape = _core.get_recording() or self._tape
     return self.copy() if tape is None else tape.detach(self)
 
+
+Array.__array_priority__ = 100  # NumPy's operators leave mixed operands to those of Array
 
 # Docs of types only: an Array can be compared with DType through `dtype`.
 __all__ = ["Array", "DType"]
