@@ -170,8 +170,17 @@ static int take_named_input(const py_operator *op, arguments *a, uint32_t i,
   return 0;
 }
 
+static int take_out_name(arguments *a, PyObject *value) {
+  a->out = value == Py_None ? NULL : value;
+  return 0;
+}
+
 static int take_named(const py_operator *op, arguments *a, PyObject *name,
                       PyObject *value) {
+  static PyObject *out;
+  if (!out) out = PyUnicode_InternFromString("out");
+  /* Names in source code are interned, so this finds most of them. */
+  if (name == out) return take_out_name(a, value);
   const uint32_t p = core_find_name(op->param_names, op->desc->n_params, name);
   if (p < op->desc->n_params) {
     if (a->params.n == 64) return core_refuse_argument(op, name);
@@ -181,10 +190,8 @@ static int take_named(const py_operator *op, arguments *a, PyObject *name,
   }
   const uint32_t i = core_find_name(op->input_names, op->n_in, name);
   if (i < op->n_in) return take_named_input(op, a, i, value);
-  if (PyUnicode_CompareWithASCIIString(name, "out") == 0) {
-    a->out = value == Py_None ? NULL : value;
-    return 0;
-  }
+  if (PyUnicode_CompareWithASCIIString(name, "out") == 0)
+    return take_out_name(a, value);
   return core_refuse_argument(op, name);
 }
 
