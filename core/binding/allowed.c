@@ -51,8 +51,31 @@ static bool has_written_kernel(const tnm_operator *op) {
   return false;
 }
 
+static tn_code fail_no_function(const tnm_origin *from, const char *name,
+                                const tn_host_kernels *host) {
+  (void)tn__fail(TN_NOT_FOUND,
+                 "%s: the function `%s` is not among the passed functions",
+                 tn__origin_name(from), name);
+  for (uint32_t i = 0; host && i < host->n; ++i)
+    (void)tn__fail_more(TN_NOT_FOUND, "%s%s", i ? ", " : ": ", host->v[i].name);
+  return TN_NOT_FOUND;
+}
+
+/* Refuses the name of a function that the host did not pass. */
+static tn_code check_function(const tnm_origin *from, const char *name,
+                              const tn_host_kernels *host) {
+  for (uint32_t i = 0; host && i < host->n; ++i) {
+    if (!host->v[i].name || strcmp(host->v[i].name, name) != 0) continue;
+    if (host->v[i].compute) return TN_OK;
+    return tn__fail(TN_INVALID, "%s: `compute` of the function `%s` is NULL",
+                    tn__origin_name(from), name);
+  }
+  return fail_no_function(from, name, host);
+}
+
 /* Refuses keys of a host's kernel that only generated code implements. */
-static tn_code check_kernel(const tnm_origin *from, const tnm_kernel *entry) {
+static tn_code check_kernel(const tnm_origin *from, const tnm_kernel *entry,
+                            const tn_host_kernels *host) {
   const tn_kernel *table = entry->forward ? entry->forward : entry->backward;
   if (entry->workspace_symbol || entry->state_create)
     return tn__fail(TN_UNSUPPORTED,
@@ -65,22 +88,26 @@ static tn_code check_kernel(const tnm_origin *from, const tnm_kernel *entry) {
                     "%s: kernel %s names `supports` %s; set `supports` of the "
                     "function instead, and leave it out",
                     tn__origin_name(from), table->id, entry->supports_symbol);
-  return TN_OK;
+  if (entry->forward)
+    TN__TRY(check_function(from, entry->forward_symbol, host));
+  return entry->backward ? check_function(from, entry->backward_symbol, host)
+                         : TN_OK;
 }
 
 /* Refuses kernels without a function, and operators without any: they would
  * need a compiler. Formulas need none (core/formula). */
 static tn_code check_operator(const tnm_origin *from, const tnm_operator *op,
-                              bool host) {
+                              const tn_host_kernels *host) {
   if (!op->op)
     return fail_needs_opgen(tn__origin_name(from), NULL,
                             "adds kernels to an operator");
+  if (op->infer_symbol) TN__TRY(check_function(from, op->infer_symbol, host));
   if (op->binding) return check_libraries(from, op);
   const bool written = has_written_kernel(op);
   if (written ? !host : op->generated == NULL)
     return fail_lacks_kernels(from, op);
   for (size_t i = 0; host && i < op->n_kernels; ++i)
-    TN__TRY(check_kernel(from, &op->kernels[i]));
+    TN__TRY(check_kernel(from, &op->kernels[i], host));
   return TN_OK;
 }
 
@@ -97,7 +124,7 @@ static tn_code check_single_operator(const tnm_origin *from,
 }
 
 tn_code tn__manifest_check(const tnm_origin *from, const tnm_plugin *manifest,
-                           bool host) {
+                           const tn_host_kernels *host) {
   if (manifest->init_symbol || manifest->fini_symbol)
     return fail_needs_opgen(tn__origin_name(from), NULL,
                             "has an `init` or `fini`");

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * manifest_module.c: the exported table of libtenon-manifest.so.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "bound.h"
 #include "formula.h"
 #include "tables.h"
@@ -28,7 +31,7 @@ static tn_code pass_message(tn_code rc, tn__buf *why) {
 }
 
 static tn_code module_check(const tnm_origin *from, const tnm_plugin *manifest,
-                            bool host, tn__buf *why) {
+                            const tn_host_kernels *host, tn__buf *why) {
   return pass_message(tn__manifest_check(from, manifest, host), why);
 }
 
@@ -59,6 +62,18 @@ static tn_code module_bind(const tnm_bind_request *what, tn__buf *why,
   return pass_message(rc, why);
 }
 
+static tn_code module_write_formula(const tn_formula *formula, size_t number,
+                                    tn__buf *out, tn__buf *why) {
+  char unique[32];
+  tn_formula named = {0};
+  memcpy(&named, formula,
+         formula->struct_size < sizeof named ? formula->struct_size
+                                             : sizeof named);
+  (void)snprintf(unique, sizeof unique, "formula_%zu", number);
+  if (!named.name) named.name = unique;
+  return tnm_formula_write(out->env, &named, out, why);
+}
+
 const tnm_module tn_manifest_module = {
     .struct_size = sizeof(tnm_module),
     .version = TN_VERSION,
@@ -71,4 +86,4 @@ const tnm_module tn_manifest_module = {
     .bound = {tn__bound_prepare, tn__bound_compute},
     .formula = {tn__formula_prepare, tn__formula_compute},
     .infer = tn__formula_infer,
-    .write_formula = tnm_formula_write};
+    .write_formula = module_write_formula};

@@ -111,32 +111,11 @@ typedef struct making {
   const tn_host_kernels *kernels; /* of the host, or NULL */
 } making;
 
-static const char *name_of(const making *m) {
-  return origin_name(m->from);
-}
-
-static tn_code fail_no_function(const making *m, const char *name) {
-  const uint32_t n = m->kernels ? m->kernels->n : 0;
-  (void)tn__fail(TN_NOT_FOUND,
-                 "%s: the function `%s` is not among the passed functions",
-                 name_of(m), name);
-  for (uint32_t i = 0; i < n; ++i)
-    (void)tn__fail_more(TN_NOT_FOUND, "%s%s", i ? ", " : ": ",
-                        m->kernels->v[i].name);
-  return TN_NOT_FOUND;
-}
-
-static tn_code find_function(const making *m, const char *name,
-                             const tn_host_kernel **out) {
-  for (uint32_t i = 0; m->kernels && i < m->kernels->n; ++i) {
-    *out = &m->kernels->v[i];
-    if ((*out)->name && !strcmp((*out)->name, name)) {
-      if ((*out)->compute) return TN_OK;
-      return tn__fail(TN_INVALID, "%s: `compute` of the function `%s` is NULL",
-                      name_of(m), name);
-    }
-  }
-  return fail_no_function(m, name);
+/* The host's function of a name; the check of the manifest has found it. */
+static const tn_host_kernel *find_function(const making *m, const char *name) {
+  const tn_host_kernel *at = m->kernels->v;
+  while (!at->name || strcmp(at->name, name) != 0) ++at;
+  return at;
 }
 
 /* The entry of `kernels:` that describes a table. */
@@ -148,30 +127,30 @@ static const tnm_kernel *entry_of(const tnm_operator *op,
   return NULL;
 }
 
-static tn_code fill_named_kernel(const making *m, const tnm_kernel *entry,
-                                 tn_kernel *kernel) {
-  const tn_host_kernel *function = NULL;
+static void fill_named_kernel(const making *m, const tnm_kernel *entry,
+                              tn_kernel *kernel) {
   const bool backward = kernel->pass == TN_PASS_BACKWARD;
-  TN__TRY(find_function(
-      m, backward ? entry->backward_symbol : entry->forward_symbol, &function));
+  const tn_host_kernel *function = find_function(
+      m, backward ? entry->backward_symbol : entry->forward_symbol);
   kernel->compute = function->compute;
   kernel->prepare = function->prepare;
   kernel->supports = function->supports;
-  return TN_OK;
 }
 
 /* Sets the functions of a kernel of `op`. */
-static tn_code fill_kernel(const making *m, const tnm_operator *op,
-                           const tn_kernel *table, tn_kernel *kernel) {
+static void fill_kernel(const making *m, const tnm_operator *op,
+                        const tn_kernel *table, tn_kernel *kernel) {
   *kernel = *table;
   const tnm_kernel *entry = entry_of(op, table);
-  if (entry) return fill_named_kernel(m, entry, kernel);
+  if (entry) {
+    fill_named_kernel(m, entry, kernel);
+    return;
+  }
   const tnm_module *module = m->registry->module;
   const tnm_kernel_functions *own =
       op->binding ? &module->bound : &module->formula;
   kernel->prepare = own->prepare;
   kernel->compute = own->compute;
-  return TN_OK;
 }
 
 static bool has_kernel(const tnm_operator *op, const tn_kernel *table) {
@@ -198,15 +177,12 @@ static tn_code copy_operators(const making *m, tn_plugin *tables) {
   const tn_op **list = tn__arena_alloc(arena, (n + 1) * sizeof *list);
   if (!ops || !list) return tn__fail_memory(n * sizeof *ops, "operators");
   for (size_t i = 0; i < n; ++i) {
-    const tn_host_kernel *hook = NULL;
     const tnm_operator *from = &manifest->operators[i];
     ops[i] = (tnm_defined_op){*from->op, from};
-    if (from->infer_symbol) {
-      TN__TRY(find_function(m, from->infer_symbol, &hook));
-      ops[i].op.infer = hook->compute;
-    } else if (from->axes) {
+    if (from->infer_symbol)
+      ops[i].op.infer = find_function(m, from->infer_symbol)->compute;
+    else if (from->axes)
       ops[i].op.infer = m->registry->module->infer;
-    }
     list[i] = &ops[i].op;
   }
   tables->operators = list;
@@ -222,7 +198,7 @@ static tn_code copy_kernels(const making *m, tn_plugin *tables) {
   if (!kernels || !list) return tn__fail_memory(n * sizeof *kernels, "kernels");
   for (size_t i = 0; i < n; ++i) {
     const tn_kernel *table = manifest->plugin->kernels[i];
-    TN__TRY(fill_kernel(m, operator_of(manifest, table), table, &kernels[i]));
+    fill_kernel(m, operator_of(manifest, table), table, &kernels[i]);
     list[i] = &kernels[i];
   }
   tables->kernels = list;
@@ -246,7 +222,8 @@ static tn_code make_tables(const making *m) {
 
 static tn_code check_manifest(const tn__registry *registry,
                               const tnm_origin *from,
-                              const tnm_plugin *manifest, bool host) {
+                              const tnm_plugin *manifest,
+                              const tn_host_kernels *host) {
   tn__buf why;
   tn__buf_init(&why, registry->env);
   return take_message(registry->module->check(from, manifest, host, &why),
@@ -324,7 +301,7 @@ static tn_code start_plugin(making *m, tnm_plugin *manifest) {
   m->plugin->manifest = manifest;
   m->plugin->defined = !m->from->path;
   if (m->kernels) m->plugin->instance = m->kernels->instance;
-  rc = check_manifest(m->registry, m->from, manifest, m->kernels != NULL);
+  rc = check_manifest(m->registry, m->from, manifest, m->kernels);
   if (!rc) rc = make_tables(m);
   if (!rc) rc = tn__dependencies_check(m->plugin);
   if (!rc) rc = try_bindings(m);
@@ -415,24 +392,17 @@ tn_code tn__operator_define(tn__registry *registry, const char *text,
 
 tn_code tn__formula_define(tn__registry *registry, const tn_formula *formula,
                            tn_operator **out) {
-  char unique[32];
-  tn_formula named = {0};
   tnm_origin from = {.text = {.plugin = "host", .path = "(formula)"}};
   making m = {.registry = registry, .from = &from};
   tn__buf text, why;
   TN__TRY(tn__load_begin(registry));
-  memcpy(&named, formula,
-         formula->struct_size < sizeof named ? formula->struct_size
-                                             : sizeof named);
-  (void)snprintf(unique, sizeof unique, "formula_%zu", registry->known.n);
-  if (!named.name) named.name = unique;
   tn__buf_init(&text, registry->env);
   tn__buf_init(&why, registry->env);
   tn_code rc = require_module(registry);
   if (!rc)
-    rc = take_message(
-        registry->module->write_formula(registry->env, &named, &text, &why),
-        &why);
+    rc = take_message(registry->module->write_formula(
+                          formula, registry->known.n, &text, &why),
+                      &why);
   from.text.text = text.s;
   from.text.n = text.n;
   if (!rc) rc = define_operator(&m, out);
@@ -465,8 +435,7 @@ static tn_code inspect_manifest(tn__registry *registry, const tnm_origin *from,
                                .pointer_bits = 8 * sizeof(void *),
                                .manifest_hash = tables->manifest_hash,
                                .manifest_size = bytes};
-  if (!check_manifest(registry, from, inspection->manifest, false))
-    return TN_OK;
+  if (!check_manifest(registry, from, inspection->manifest, NULL)) return TN_OK;
   inspection->refusal = tn__strdup(env, tn_error_text());
   return inspection->refusal ? TN_OK
                              : tn__fail_memory(TN__ERROR_MAX, "a refusal");

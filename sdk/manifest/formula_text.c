@@ -97,12 +97,28 @@ static void note_obstacle(void *ctx, const tnm_expr *at, int obstacle) {
   if (obstacle == TNM_UNKNOWN) *found = true;
 }
 
-/* Whether the gradient of a formula of floats can be derived. */
-static bool is_derivable(const writer *w) {
-  bool stop[TNM_EXPR_MAX_TENSORS] = {false};
+/* Derives the gradient of a formula of floats, to see whether it has one
+ * (TNM_DERIVED). */
+static int try_gradient(const writer *w) {
+  static const char *const output = "out";
+  uint8_t inputs[TNM_EXPR_MAX_TENSORS];
+  const uint8_t own = (uint8_t)tnm_expr_level(w->expr, NULL);
+  const bool stop[TNM_EXPR_MAX_TENSORS] = {false};
+  const tnm_expr *gradients[TNM_EXPR_MAX_TENSORS];
   bool found = false;
+  memset(inputs, TNM_LEVEL_FULL, sizeof inputs);
   tnm_find_obstacles(w->expr, stop, note_obstacle, &found);
-  return !found;
+  if (found) return TNM_DERIVE_UNKNOWN;
+  const tnm_levels levels = {inputs, &own, w->axes};
+  const tnm_derivation d = {.arena = w->arena,
+                            .formulas = &w->expr,
+                            .outputs = &output,
+                            .n_outputs = 1,
+                            .inputs = w->inputs,
+                            .n_inputs = w->n_inputs,
+                            .sums = !w->axes && w->n_inputs > 1,
+                            .levels = w->axes ? &levels : NULL};
+  return tnm_derive(&d, gradients);
 }
 
 /* -------------------------------------------------------------------- text */
@@ -176,12 +192,15 @@ static void add_output(const writer *w, tn__buf *out) {
 }
 
 static void add_gradient(const writer *w, bool is_float, tn__buf *out) {
-  if (is_float && is_derivable(w))
+  const int status = is_float ? try_gradient(w) : TNM_DERIVE_UNKNOWN;
+  if (status == TNM_DERIVED)
     tn__buf_add(out, "gradient: auto\n");
   else
     tn__buf_add(out, "gradient: {none: true, why: %s}\n",
-                is_float ? "a function in the formula has no derivative here"
-                         : "the formula computes integers");
+                !is_float ? "the formula computes integers"
+                : status == TNM_DERIVE_LONG
+                    ? "its formula is longer than a formula may be"
+                    : "a function in the formula has no derivative here");
 }
 
 /* The types of the operands: those in which the formula is defined. A parameter

@@ -68,10 +68,11 @@ typedef struct tnm_module {
                   tnm_plugin **out);
   void (*release)(tnm_plugin *plugin); /* NULL is allowed. [any] */
 
-  /* Refuses a manifest that only a compiler can make a plugin of. `host`: the
-   * host has functions for its `kernels`. [any] */
+  /* Refuses a manifest that only a compiler can make a plugin of. `host` has
+   * the functions of its `kernels`; NULL: there are none. TN_NOT_FOUND if one
+   * is missing. [any] */
   tn_code (*check)(const tnm_origin *from, const tnm_plugin *manifest,
-                   bool host, tn__buf *why);
+                   const tn_host_kernels *host, tn__buf *why);
   /* Size of a plugin's tables in a note. [any] */
   tn_code (*measure)(const tn__env *env, const tn_plugin *tables, size_t *out,
                      tn__buf *why);
@@ -92,8 +93,9 @@ typedef struct tnm_module {
    * tnm_defined_op. */
   int32_t (*infer)(const tn_frame *call);
 
-  /* Adds the manifest of a formula (tnm_formula_write). [any] */
-  tn_code (*write_formula)(const tn__env *env, const tn_formula *from,
+  /* Adds the manifest of a formula (tnm_formula_write); `number` is a part of
+   * its name if it has none. [any] */
+  tn_code (*write_formula)(const tn_formula *formula, size_t number,
                            tn__buf *out, tn__buf *why);
 } tnm_module;
 
