@@ -222,6 +222,10 @@ static tn_code differentiate(evaluation *e, tn_tape *tape) {
     of[n++] = e->in[i];
     TN__TRY(tn_tape_watch(tape, e->in[i]));
   }
+  if (n == 0)
+    return tn__fail(TN_DTYPE,
+                    "the inputs have no gradient: none is of a "
+                    "floating type; choose one with `--dtype`");
   TN__TRY(tn_tape_call(tape, e->op, &in, e->params, &out));
   tn_tape_query query = {.struct_size = sizeof query,
                          .heads = {e->n_out, e->out},
@@ -297,7 +301,6 @@ static bool describe_operator(evaluation *e) {
 
 static bool evaluate(evaluation *e) {
   const tn_options options = {.struct_size = sizeof options, .workers = 1};
-  if (!read_values(e) || !read_dtype(e)) return false;
   if (tn_runtime_create(&options, &e->rt) != TN_OK) return report_failure();
   return (e->args->expression ? define_expression(e) : load_file(e)) &&
          describe_operator(e) && make_inputs(e) &&
@@ -325,7 +328,9 @@ int cmd_eval(const opgen_args *args) {
     return opgen_usage_error("eval",
                              "`--op` selects an operator of FILE, not of `-e`");
   tn__arena_init(&e.arena, tn__env_default());
-  const bool fine = evaluate(&e);
+  int status = EXIT_USAGE;
+  if (read_values(&e) && read_dtype(&e))
+    status = evaluate(&e) ? EXIT_FINE : EXIT_ERRORS;
   release_all(&e);
-  return fine ? EXIT_FINE : EXIT_ERRORS;
+  return status;
 }
