@@ -138,7 +138,8 @@ def starts():
 def main():
     """All figures of the Python package in docs/benchmarks/performance.md."""
     if not (PACKAGE / "tenon").exists():
-        sys.exit(f"python.py: {PACKAGE} has no package; build it with ./dev python")
+        print(f"SKIPPED python: {PACKAGE} has no package; ./dev python builds it")
+        return
     calls()
     starts()
     save("python")

@@ -56,8 +56,8 @@ static void note_site(py_array *a) {
   }
 }
 
-static tn_code prepare(const core_call *c, const tn_inputs *in,
-                       const tn_outputs *out) {
+static tn_code prepare_call(const core_call *c, const tn_inputs *in,
+                            const tn_outputs *out) {
   const tn_preparation preparation = {.struct_size = sizeof preparation,
                                       .op = c->op->op,
                                       .params = c->params,
@@ -68,7 +68,7 @@ static tn_code prepare(const core_call *c, const tn_inputs *in,
 
 static tn_code call_now(const core_call *c, const py_tape *tape,
                         const tn_inputs *in, const tn_outputs *out) {
-  if (c->prepared) return prepare(c, in, out);
+  if (c->prepared) return prepare_call(c, in, out);
   if (!tape) return tn_call(core.runtime, c->op->op, in, c->params, out);
   return tape->train
              ? tn_tape_call_train(tape->tape, c->op->op, in, c->params, out)

@@ -202,11 +202,15 @@ class _Call:
         """The same call with inputs of floats in another type, on another device."""
         made = object.__new__(_Call)
         made.__dict__.update(self.__dict__)
-        made.values = [
-            each if each is None else
-            (each.astype(dtype) if dtype and each.dtype.is_float else each).to(device or each.device)
-            for each in self.values]
+        made.values = [each if each is None else self._convert_input(each, dtype, device)
+                       for each in self.values]
         return made
+
+    @staticmethod
+    def _convert_input(array, dtype, device):
+        if dtype and array.dtype.is_float:
+            array = array.astype(dtype)
+        return array.to(device or array.device)
 
     def copy_inputs(self):
         return [None if each is None else each.copy() for each in self.values]
