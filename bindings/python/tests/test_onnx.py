@@ -273,6 +273,40 @@ def test_packed_integers_wrap_as_in_onnx():
     assert run_both(model, {"x": x})["z"].tolist() == [7, -8, 7, -8, 2]
 
 
+def make_trees(kind, **attributes):
+    """Two trees: x[0] <= 0.5 is leaf 1, otherwise x[1] > 2 is leaf 3 or 4; and one leaf."""
+    nodes = [helper.make_node(
+        kind, ["x"], ["y"] if kind.endswith("Regressor") else ["label", "y"], domain="ai.onnx.ml",
+        nodes_treeids=[0, 0, 0, 0, 0, 1], nodes_nodeids=[0, 1, 2, 3, 4, 0],
+        nodes_modes=["BRANCH_LEQ", "LEAF", "BRANCH_GT", "LEAF", "LEAF", "LEAF"],
+        nodes_featureids=[0, 0, 1, 0, 0, 0], nodes_values=[0.5, 0.0, 2.0, 0.0, 0.0, 0.0],
+        nodes_truenodeids=[1, 0, 3, 0, 0, 0], nodes_falsenodeids=[2, 0, 4, 0, 0, 0], **attributes)]
+    outputs = [port("y", ["N", 2])]
+    if len(nodes[0].output) == 2:
+        outputs.append(port("label", ["N"], TensorProto.INT64))
+    return make_model(nodes, [port("x", ["N", 2])], outputs, domains=["ai.onnx.ml"])
+
+
+ROWS = np.array([[0.5, 9], [0.6, 3], [0.6, 2]], "f4")  # leaves 1, 3 and 4 of the first tree
+
+
+def test_trees_add_the_votes_of_leaves():
+    model = make_trees("TreeEnsembleRegressor", n_targets=2, target_treeids=[0, 0, 0, 0, 1],
+                       target_nodeids=[1, 1, 3, 4, 0], target_ids=[0, 1, 0, 1, 1],
+                       target_weights=[1.0, 2.0, 3.0, 4.0, 0.25], base_values=[10.0, 20.0])
+    wanted = [[11, 22.25], [13, 20.25], [10, 24.25]]
+    assert run_both(model, {"x": ROWS})["y"].tolist() == wanted
+
+
+def test_trees_vote_for_classes():
+    model = make_trees("TreeEnsembleClassifier", class_treeids=[0, 0, 0, 1],
+                       class_nodeids=[1, 3, 4, 0], class_ids=[0, 1, 0, 1],
+                       class_weights=[1.0, 1.0, 0.5, 0.75], classlabels_int64s=[7, -7])
+    outputs = run_both(model, {"x": ROWS})
+    assert outputs["label"].tolist() == [7, -7, -7]
+    assert outputs["y"].tolist() == [[1, 0.75], [0, 1.75], [0.5, 0.75]]
+
+
 def test_a_function_of_the_model_gets_the_attributes_of_its_node():
     inner = helper.make_node("LeakyRelu", ["v"], ["w"])
     inner.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope",
