@@ -181,6 +181,57 @@ def test_a_scan_adds_along_the_reverse_direction():
     assert outputs["rows"].tolist() == [[5, 6], [8, 10], [9, 12]]
 
 
+def make_scan(steps):
+    """state = 0.5*state + x*w, with a weight of the outer graph; the output is 2*state."""
+    body = helper.make_graph(
+        [helper.make_node("Mul", ["s", "half"], ["a"]),
+         helper.make_node("MatMul", ["x", "w"], ["b"]),
+         helper.make_node("Add", ["a", "b"], ["s_out"]),
+         helper.make_node("Mul", ["s_out", "k"], ["row"])],
+        "body", [port("s", [1, 3]), port("x", [1, 2])], [port("s_out", [1, 3]), port("row", [1, 3])])
+    nodes = [helper.make_node("Abs", ["two"], ["k"]),
+             helper.make_node("Scan", ["start", "xs"], ["last", "rows"], body=body, num_scan_inputs=1,
+                              scan_input_axes=[1], scan_input_directions=[1],
+                              scan_output_axes=[1], scan_output_directions=[1])]
+    weights = {"w": draw(2, 3), "half": np.array(0.5, "f4")}
+    model = make_model(nodes, [port("start", [1, 3]), port("xs", [1, steps, 2]), port("two", [])],
+                       [port("last", [1, 3]), port("rows", [1, steps, 3])], weights)
+    return model, weights["w"]
+
+
+@pytest.mark.parametrize("steps", [3, 40])
+def test_a_scan_is_one_loop_of_a_graph(steps):
+    model, w = make_scan(steps)
+    xs, state, rows = draw(1, steps, 2), draw(1, 3), []
+    feeds = {"start": state, "xs": xs, "two": np.array(-2, "f4")}
+    outputs = run_both(model, feeds)
+    for step in reversed(range(steps)):
+        state = 0.5 * state + xs[:, step] @ w
+        rows.insert(0, 2 * state)
+    np.testing.assert_allclose(outputs["last"], state, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(outputs["rows"], np.stack(rows, axis=1), rtol=1e-5, atol=1e-6)
+    loaded = tn.onnx.load(model, "graph")
+    build = loaded.build_graph({n: ("f32", a.shape) for n, a in feeds.items()})[0]
+    assert len(build.graph.nodes) < 30
+
+
+def test_a_long_loop_counts_its_steps():
+    """state = state + i, 100 times."""
+    body = helper.make_graph(
+        [helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+         helper.make_node("Add", ["s", "f"], ["s_out"]),
+         helper.make_node("Identity", ["c"], ["c_out"]),
+         helper.make_node("Neg", ["s"], ["row"])],
+        "body", [port("i", [], TensorProto.INT64), port("c", [], TensorProto.BOOL), port("s", [])],
+        [port("c_out", [], TensorProto.BOOL), port("s_out", []), port("row", [])])
+    nodes = [helper.make_node("Loop", ["n", "yes", "start"], ["last", "rows"], body=body)]
+    model = make_model(nodes, [port("start", [])], [port("last", []), port("rows", [100])],
+                       {"n": np.array(100), "yes": np.array(True)})
+    outputs = run_both(model, {"start": np.array(7, "f4")})
+    assert outputs["last"] == 7 + 99 * 100 / 2
+    assert outputs["rows"].tolist() == [-7 - k * (k - 1) / 2 for k in range(100)]
+
+
 def test_a_sequence_is_a_list():
     nodes = [helper.make_node("SplitToSequence", ["x"], ["parts"], axis=0, keepdims=0)]
     output = helper.make_tensor_sequence_value_info("parts", TensorProto.FLOAT, [2])

@@ -51,6 +51,12 @@ class Interpreter:
         self.depth = 0
         self.on_refusal: Optional[Callable[[Unsupported, onnx.NodeProto], None]] = None
 
+    def with_builder(self, build: Builder) -> "Interpreter":
+        """Returns an interpreter of the same model with another builder."""
+        inner = Interpreter(build, self.opsets, self.functions)
+        inner.depth = self.depth
+        return inner
+
     # ------------------------------------------------------------------ graphs
 
     def run_graph(
