@@ -188,10 +188,11 @@ def make_scan(steps):
          helper.make_node("MatMul", ["x", "w"], ["b"]),
          helper.make_node("Add", ["a", "b"], ["s_out"]),
          helper.make_node("Mul", ["s_out", "k"], ["row"])],
-        "body", [port("s", [1, 3]), port("x", [1, 2])], [port("s_out", [1, 3]), port("row", [1, 3])])
+        "body", [port("s", [1, 3]), port("x", [1, 2])],
+        [port("s_out", [1, 3]), port("row", [1, 3])])
     nodes = [helper.make_node("Abs", ["two"], ["k"]),
-             helper.make_node("Scan", ["start", "xs"], ["last", "rows"], body=body, num_scan_inputs=1,
-                              scan_input_axes=[1], scan_input_directions=[1],
+             helper.make_node("Scan", ["start", "xs"], ["last", "rows"], body=body,
+                              num_scan_inputs=1, scan_input_axes=[1], scan_input_directions=[1],
                               scan_output_axes=[1], scan_output_directions=[1])]
     weights = {"w": draw(2, 3), "half": np.array(0.5, "f4")}
     model = make_model(nodes, [port("start", [1, 3]), port("xs", [1, steps, 2]), port("two", [])],
@@ -268,9 +269,9 @@ def test_lstm_computes_as_numpy(lengths):
     if lengths:
         weights["lengths"] = np.array(lengths, np.int32)
     nodes = [helper.make_node("LSTM", names, ["y", "h_out", "c_out"], hidden_size=hidden)]
+    ranks = {"y": 4, "h_out": 3, "c_out": 3}
     model = make_model(nodes, [port("x", x.shape), port("h", h.shape), port("c", c.shape)],
-                       [port(n, ["a"] * rank) for n, rank in (("y", 4), ("h_out", 3), ("c_out", 3))],
-                       weights)
+                       [port(name, ["a"] * rank) for name, rank in ranks.items()], weights)
     outputs = run_both(model, {"x": x, "h": h, "c": c})
     for k, n in enumerate(lengths or [steps] * batch):
         y, last, cell = compute_lstm(x[:n, k:k + 1], w[0], r[0], b[0], h[0, k:k + 1], c[0, k:k + 1])

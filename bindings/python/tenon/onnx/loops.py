@@ -71,11 +71,12 @@ class Step:
             return None
         states = {v.name: s for v, s in zip(self.state_variables, self.states)}
         others = {v.name: s for v, s in inner.lifted.values() if v.name in used}
-        symbols = outer.graph.loop(
-            inner.graph,
-            *[{name: outer.symbol(v) for name, v in d.items()} for d in (sequences, states, others)],
-            name=outer.unique_name(self.node.name),
-        )
+        passed = [
+            {name: outer.symbol(value) for name, value in values.items()}
+            for values in (sequences, states, others)
+        ]
+        name = outer.unique_name(self.node.name)
+        symbols = outer.graph.loop(inner.graph, *passed, name=name)
         symbols = symbols if isinstance(symbols, tuple) else (symbols,)
         steps, n = self.sequences[0].shape[0], len(self.states)
         shapes = [v.shape if i < n else (steps, *v.shape) for i, v in enumerate(self.results)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements at places: gathering, scattering, sorting, and results whose size elements decide."""
+"""Elements at places: gathering, scattering, sorting, and results with a size that elements decide."""
 
 from typing import Optional, Sequence
 

@@ -83,7 +83,7 @@ def transform_scores(node: Node, scores: Value, name: str) -> Value:
 
 @converter("TreeEnsemble", since=5, domain=ML)
 def convert_tree_ensemble(node: Node, x: Value) -> Value:
-    """Trees whose leaves have one vote each."""
+    """Trees of leaves with one vote each."""
     weights = node.attribute("leaf_weights").reshape(-1)
     targets = node.attribute("leaf_targetids")
     votes = np.full((len(weights), node.attribute("n_targets")), np.nan)
@@ -151,7 +151,7 @@ def _split_sets(values: np.ndarray) -> List[List[float]]:
 
 @converter("TreeEnsembleRegressor", since=1, domain=ML)
 def convert_tree_regressor(node: Node, x: Value) -> Value:
-    """Trees whose leaves vote for numbers."""
+    """Trees of leaves that vote for numbers."""
     trees, leaves = _read_old_trees(node)
     votes = _read_votes(node, "target", leaves, node.attribute("n_targets", 1))
     x = x if x.dtype in ("f32", "f64") else node.build.cast(x, "f32")
@@ -162,7 +162,7 @@ def convert_tree_regressor(node: Node, x: Value) -> Value:
 
 @converter("TreeEnsembleClassifier", since=1, domain=ML)
 def convert_tree_classifier(node: Node, x: Value) -> List[Value]:
-    """Trees whose leaves vote for classes: the best class, and the scores of all."""
+    """Trees of leaves that vote for classes: the best class, and the scores of all."""
     labels = node.attribute("classlabels_int64s")
     if labels is None:
         raise node.refuse("Tenon has no strings")
