@@ -325,6 +325,33 @@ def test_packed_integers_wrap_as_in_onnx():
     assert run_both(model, {"x": x})["z"].tolist() == [7, -8, 7, -8, 2]
 
 
+def test_a_norm_over_an_even_number_of_channels():
+    x = draw(1, 4, 2, 1)
+    nodes = [helper.make_node("LRN", ["x"], ["y"], size=2, alpha=0.5, beta=0.75, bias=2.0)]
+    y = run_both(make_model(nodes, [port("x", x.shape)], [port("y", x.shape)]), {"x": x})["y"]
+    squares = np.pad(x * x, ((0, 0), (0, 1), (0, 0), (0, 0)))
+    sums = squares[:, :-1] + squares[:, 1:]
+    np.testing.assert_allclose(y, x / (2 + 0.25 * sums) ** 0.75, rtol=1e-5)
+
+
+def test_old_forms_of_top_k_and_sum():
+    nodes = [helper.make_node("TopK", ["x"], ["v", "i"], k=2, axis=1),
+             helper.make_node("Sum", ["v", "v", "v"], ["y"])]
+    model = make_model(nodes, [port("x", [1, 4])],
+                       [port("y", [1, 2]), port("i", [1, 2], TensorProto.INT64)], opset=7)
+    outputs = run_both(model, {"x": np.array([[3, 9, 1, 5]], "f4")})
+    assert outputs["y"].tolist() == [[27, 15]]
+    assert outputs["i"].tolist() == [[1, 3]]
+
+
+def test_classes_are_drawn_by_their_probabilities():
+    nodes = [helper.make_node("Multinomial", ["x"], ["y"], sample_size=20)]
+    model = make_model(nodes, [port("x", [2, 3])], [port("y", [2, 20], TensorProto.INT32)])
+    x = np.log(np.array([[1e-9, 1, 1e-9], [1, 1e-9, 1]], "f4"))
+    y = tn.onnx.load(model)(x).numpy()
+    assert (y[0] == 1).all() and set(y[1]) <= {0, 2}
+
+
 def make_trees(kind, **attributes):
     """Two trees: x[0] <= 0.5 is leaf 1, otherwise x[1] > 2 is leaf 3 or 4; and one leaf."""
     nodes = [helper.make_node(
@@ -408,6 +435,24 @@ def test_a_report_has_one_line_for_each_kind():
     assert [str(each) for each in tn.onnx.report(model)] == [
         "node `n1` and 1 more: acme.Cube (opset 1): no loaded plugin has the operator `acme.cube`"]
     assert tn.onnx.report(make_dense()[0]) == []
+
+
+def test_a_report_converts_where_all_lengths_are_known():
+    nodes = [helper.make_node("Dropout", ["x", "ratio", "yes"], ["a"], name="n1"),
+             helper.make_node("Cube", ["a"], ["b"], domain="acme", name="n2"),
+             helper.make_node("Dropout", ["a", "ratio", "yes"], ["c"], name="n3"),
+             helper.make_node("Resize", ["c", "", "ratios"], ["d"], name="n4",
+                              coordinate_transformation_mode="tf_half_pixel_for_nn")]
+    model = make_model(nodes, [port("x", ["N", 2, 3, 3])], [port("b", [1]), port("d", [1])],
+                       {"ratio": np.array(0.5, "f4"), "yes": np.array(True),
+                        "ratios": np.ones(4, "f4")}, domains=["acme"])
+    assert len(tn.onnx.report(model)) == 1
+    found = [str(each) for each in tn.onnx.report(model, shapes={"x": (1, 2, 3, 3)})]
+    assert found == [
+        "node `n2`: acme.Cube (opset 1): no loaded plugin has the operator `acme.cube`",
+        "node `n1` and 1 more: Dropout (opset 18): `training_mode` with a `ratio` above 0 draws "
+        "random numbers",
+        "node `n4`: Resize (opset 18): `coordinate_transformation_mode` tf_half_pixel_for_nn"]
 
 
 def test_texts_are_refused():
