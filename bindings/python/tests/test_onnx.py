@@ -366,6 +366,37 @@ def make_trees(kind, **attributes):
     return make_model(nodes, [port("x", ["N", 2])], outputs, domains=["ai.onnx.ml"])
 
 
+@pytest.mark.parametrize("kind, attributes, x, wanted", [
+    ("Scaler", {"offset": [1.0, 2.0], "scale": [2.0, 0.5]}, [[3, 4], [0, 0]], [[4, 1], [-2, -1]]),
+    ("Normalizer", {"norm": "L1"}, [[1, -3], [0, 0]], [[0.25, -0.75], [0, 0]]),
+    ("Normalizer", {"norm": "L2"}, [[3, -4]], [[0.6, -0.8]]),
+    ("Normalizer", {}, [[2, -4]], [[0.5, -1]]),
+    ("Imputer", {"imputed_value_floats": [5.0, 6.0], "replaced_value_float": 7.0},
+     [[7, 1], [2, 7]], [[5, 1], [2, 6]]),
+    ("LinearRegressor", {"coefficients": [1.0, 2.0], "intercepts": [0.5]}, [[1, 1], [3, 0]],
+     [[3.5], [3.5]]),
+    ("LabelEncoder", {"keys_floats": [1.0, 2.0], "values_floats": [10.0, 20.0],
+                      "default_float": -3.0}, [[2, 1], [9, 2]], [[20, 10], [-3, 20]])])
+def test_classical_operators(kind, attributes, x, wanted):
+    nodes = [helper.make_node(kind, ["x"], ["y"], domain="ai.onnx.ml", **attributes)]
+    model = make_model(nodes, [port("x", ["N", 2])], [port("y", ["N", "M"])])
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    y = run_both(model, {"x": np.array(x, "f4")})["y"]
+    np.testing.assert_allclose(y, wanted, rtol=1e-6)
+
+
+def test_a_linear_classifier_chooses_the_best_class():
+    nodes = [helper.make_node("LinearClassifier", ["x"], ["label", "y"], domain="ai.onnx.ml",
+                              coefficients=[1.0, 0.0, 0.0, 1.0, -1.0, -1.0],
+                              intercepts=[0.0, 0.0, 1.0], classlabels_ints=[5, 6, 7])]
+    model = make_model(nodes, [port("x", ["N", 2])],
+                       [port("label", ["N"], TensorProto.INT64), port("y", ["N", 3])],
+                       domains=["ai.onnx.ml"])
+    outputs = run_both(model, {"x": np.array([[2, 1], [0, 3], [0, 0]], "f4")})
+    assert outputs["label"].tolist() == [5, 6, 7]
+    assert outputs["y"].tolist() == [[2, 1, -2], [0, 3, -2], [0, 0, 1]]
+
+
 ROWS = np.array([[0.5, 9], [0.6, 3], [0.6, 2]], "f4")  # leaves 1, 3 and 4 of the first tree
 
 
