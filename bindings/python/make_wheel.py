@@ -20,8 +20,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 LICENCES = "tenon/prefix/share/doc/tenon/licences/"
 
 
-def run(*command):
-    subprocess.run([sys.executable, "-m", *map(str, command)], check=True)
+def run(*command, **variables):
+    subprocess.run([sys.executable, "-m", *map(str, command)], check=True,
+                   env={**os.environ, **variables})
 
 
 def build_raw(prefix, folder):
@@ -32,7 +33,17 @@ def build_raw(prefix, folder):
     name = mesonpy.build_wheel(str(raw), {
         "setup-args": [f"-Dtenon_prefix={prefix}", "-Dbundle=true"],
         "build-dir": str(folder / "meson")})
+    os.chdir(folder)  # python would import the package of the sources
     return raw / name
+
+
+def add_stubs(raw):
+    """Puts type stubs into the wheel, which the package in it writes."""
+    run("wheel", "unpack", "--dest", raw.parent, raw)
+    tree = next(path for path in raw.parent.iterdir() if path.is_dir())
+    run("tenon.stubs", PYTHONPATH=str(tree), PYTHONDONTWRITEBYTECODE="1")
+    run("wheel", "pack", "--dest-dir", raw.parent, tree)
+    return raw
 
 
 def tag_wheel(raw):
@@ -57,7 +68,7 @@ def check_licences(wheel):
 
 def main(prefix, folder):
     prefix, folder = (pathlib.Path(each).resolve() for each in (prefix, folder))
-    wheel = tag_wheel(build_raw(prefix, folder))
+    wheel = tag_wheel(add_stubs(build_raw(prefix, folder)))
     run("auditwheel", "repair", "-w", folder, wheel)
     check_licences(next(folder.glob("*.whl")))
 

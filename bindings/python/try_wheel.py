@@ -3,17 +3,20 @@
 
     try_wheel.py WHEEL
 
-Nothing of the source tree is in its way. A new plugin is built twice by the wheel's own
-opgen, headers and pkg-config file: by meson, and by one call of the compiler. Prints a
-line for each step, and ends with the first failure.
+Nothing of the source tree is in its way; the pages whose code runs are copied. A new plugin
+is built twice by the wheel's own opgen, headers and pkg-config file: by meson, and by one
+call of the compiler. Prints a line for each step, and ends with the first failure.
 """
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 ARRAYS = """
 import numpy as np, tenon as tn
@@ -102,10 +105,10 @@ def try_programs(env):
     inside = pathlib.Path(env.run("python", "-m", "tenon", "prefix").strip())
     if env.folder.resolve() not in inside.resolve().parents:
         sys.exit(f"try_wheel.py: the prefix {inside} is outside of the environment")
-    stub = pathlib.Path(env.run("python", "-m", "tenon.stubs", "typings").strip())
-    text = (env.folder / stub).read_text()
-    if "def sinh(data: Tensor" not in text:
-        sys.exit(f"try_wheel.py: {stub} does not have elemwise.sinh")
+    stubs = pathlib.Path(env.run("python", "-m", "tenon.stubs", "typings").strip())
+    for stub in (env.folder / stubs / "ops.pyi", inside.parent / "ops.pyi"):
+        if "def sinh(data: Tensor" not in stub.read_text():
+            sys.exit(f"try_wheel.py: {stub} does not have elemwise.sinh")
     print("programs: tenon with a manifest, python -m tenon, python -m tenon.stubs")
 
 
@@ -132,6 +135,29 @@ def try_plugins(env):
     print("plugins: the same by pkg-config and cc")
 
 
+def try_pages(env):
+    """Runs the code of the pages for Python, the tutorials among them."""
+    root = HERE.parents[1]
+    copy = env.folder / "pages"
+    shutil.copytree(root / "docs", copy / "docs")
+    tests = copy / "bindings/python/tests"
+    tests.mkdir(parents=True)
+    shutil.copy(HERE / "tests/test_pages.py", tests)
+    pytest = re.search(r"^pytest==.*", (HERE / "requirements.txt").read_text(), re.M)[0]
+    env.run("pip", "install", "-q", "--disable-pip-version-check", pytest)
+    last = env.run("pytest", "-q", tests).strip().splitlines()[-1]
+    print(f"pages: {last}")
+
+
+def try_tutorials(env):
+    tests = pathlib.Path(__file__).resolve().parent / "tests" / "test_tutorials.py"
+    for page in ("python-modeller.md", "python-author.md"):
+        folder = env.folder / page.partition(".")[0]
+        folder.mkdir()
+        env.run("python", tests, "--run", page, folder)
+    print("tutorials: both pages for Python")
+
+
 def main(wheel):
     wheel = pathlib.Path(wheel).resolve()
     folder = pathlib.Path(tempfile.mkdtemp())
@@ -140,6 +166,8 @@ def main(wheel):
         try_programs(env)
         try_arrays(env)
         try_plugins(env)
+        try_pages(env)
+        try_tutorials(env)
     finally:
         shutil.rmtree(folder)
     print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB")

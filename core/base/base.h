@@ -53,6 +53,8 @@ typedef struct tn__env {
   /* Finds the folder of the libraries that libtenon.so opens on demand; `to`
    * has PATH_MAX bytes. NULL: there are none. */
   tn_code (*find_modules)(const struct tn__env *env, char *to);
+  int32_t (*interrupted)(void *ctx); /* tn_options.interrupted, or NULL */
+  void *interrupted_ctx;
   void *owner; /* kept alive by retain/release; both may be NULL */
   void (*retain)(void *owner);
   void (*release)(void *owner);

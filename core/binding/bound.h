@@ -24,7 +24,7 @@ int32_t tn__bound_prepare(const tn_frame *call, tn_plan *plan);
 int32_t tn__bound_compute(const tn_frame *call);
 tn_code tn__probe_manifest(const tnm_probe *how);
 tn_code tn__manifest_check(const tnm_origin *from, const tnm_plugin *manifest,
-                           bool host);
+                           const tn_host_kernels *host);
 
 /* The name of a manifest in messages. */
 static inline const char *tn__origin_name(const tnm_origin *from) {

@@ -2,26 +2,11 @@
  * manifest_module.c: the exported table of libtenon-manifest.so.
  */
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "bound.h"
+#include "formula.h"
 #include "tables.h"
-
-/* All messages as `opgen check` prints them, without the last line end. */
-static void add_messages(const tnm_diags *diags, tn__buf *why) {
-  char *text = NULL;
-  size_t n = 0;
-  FILE *file = open_memstream(&text, &n);
-  if (file == NULL) {
-    tn__buf_add(why, "%zu mistakes", tnm_diags_errors(diags));
-    return;
-  }
-  tnm_diags_print(diags, file, TNM_HUMAN, false);
-  const bool closed = fclose(file) == 0;
-  while (closed && n > 0 && text[n - 1] == '\n') --n;
-  if (closed) tn__buf_bytes(why, text, n);
-  free(text);
-}
 
 static tn_code module_read(const tn__env *env, const tnm_origin *from,
                            tn__buf *why, tnm_plugin **out) {
@@ -33,7 +18,7 @@ static tn_code module_read(const tn__env *env, const tnm_origin *from,
   if (diags == NULL) return TN_OUT_OF_MEMORY;
   const tnm_text *text = from->path == NULL ? &from->text : NULL;
   *out = tnm_plugin_read_with(env, from->path, text, &options, diags);
-  if (*out == NULL && rc == TN_INVALID && why) add_messages(diags, why);
+  if (*out == NULL && rc == TN_INVALID && why) tnm_diags_add_text(diags, why);
   tnm_diags_release(diags);
   return *out == NULL ? rc : TN_OK;
 }
@@ -46,7 +31,7 @@ static tn_code pass_message(tn_code rc, tn__buf *why) {
 }
 
 static tn_code module_check(const tnm_origin *from, const tnm_plugin *manifest,
-                            bool host, tn__buf *why) {
+                            const tn_host_kernels *host, tn__buf *why) {
   return pass_message(tn__manifest_check(from, manifest, host), why);
 }
 
@@ -70,18 +55,35 @@ static tn_code module_probe(const tnm_probe *how, tn__buf *why) {
 static tn_code module_bind(const tnm_bind_request *what, tn__buf *why,
                            void **out) {
   tn__bound *bound = NULL;
-  const tn_code rc = tn__bound_create(what, &bound);
-  *out = bound;
+  tn__formula *formula = NULL;
+  const tn_code rc = what->op->binding ? tn__bound_create(what, &bound)
+                                       : tn__formula_create(what, &formula);
+  *out = what->op->binding ? (void *)bound : (void *)formula;
   return pass_message(rc, why);
 }
 
-const tnm_module tn_manifest_module = {.struct_size = sizeof(tnm_module),
-                                       .version = TN_VERSION,
-                                       .read = module_read,
-                                       .release = tnm_plugin_release,
-                                       .check = module_check,
-                                       .measure = module_measure,
-                                       .probe = module_probe,
-                                       .bind = module_bind,
-                                       .prepare = tn__bound_prepare,
-                                       .compute = tn__bound_compute};
+static tn_code module_write_formula(const tn_formula *formula, size_t number,
+                                    tn__buf *out, tn__buf *why) {
+  char unique[32];
+  tn_formula named = {0};
+  memcpy(&named, formula,
+         formula->struct_size < sizeof named ? formula->struct_size
+                                             : sizeof named);
+  (void)snprintf(unique, sizeof unique, "formula_%zu", number);
+  if (!named.name) named.name = unique;
+  return tnm_formula_write(out->env, &named, out, why);
+}
+
+const tnm_module tn_manifest_module = {
+    .struct_size = sizeof(tnm_module),
+    .version = TN_VERSION,
+    .read = module_read,
+    .release = tnm_plugin_release,
+    .check = module_check,
+    .measure = module_measure,
+    .probe = module_probe,
+    .bind = module_bind,
+    .bound = {tn__bound_prepare, tn__bound_compute},
+    .formula = {tn__formula_prepare, tn__formula_compute},
+    .infer = tn__formula_infer,
+    .write_formula = module_write_formula};

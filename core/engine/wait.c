@@ -31,14 +31,17 @@ static uint64_t busy_bits(uint32_t condition) {
   return condition == TN__WAIT_ALL ? writers | TN__VAR_READERS : writers;
 }
 
-static uint64_t deadline_of(uint64_t ns) {
-  if (ns == TN__FOREVER) return ns;
+static uint64_t deadline_of(const tn__engine *engine, uint64_t ns) {
+  if (ns == TN__UNTIL_INTERRUPTED && engine->env->interrupted != NULL &&
+      engine->mailbox == NULL)
+    return ns;
+  if (ns >= TN__UNTIL_INTERRUPTED) return TN__FOREVER;
   const uint64_t now = tn__now();
   return ns >= TN__FOREVER - now ? TN__FOREVER : now + ns;
 }
 
 static tn_code fail_timed_out(void) {
-  return tn__fail(TN_BUSY, "the time to wait was up, and the result not there");
+  return tn__fail(TN_BUSY, "the time to wait was up, or it was interrupted");
 }
 
 static void grant_claims(tn__claim *claim) {
@@ -65,6 +68,7 @@ static bool await_grant(tn__token *token, uint64_t deadline) {
 /* Called in this thread's turn; devices may still be busy. */
 static tn_code check_var(tn__var *var, uint32_t condition, uint64_t deadline) {
   const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
+  if (deadline == TN__UNTIL_INTERRUPTED) deadline = TN__FOREVER;
   if ((word & TN__VAR_FENCE) != 0 && !tn__fence_wait(var, condition, deadline))
     return fail_timed_out();
   return tn__var_check(var);
@@ -135,9 +139,9 @@ tn_code tn__wait(tn__engine *engine, tn__var *var, uint32_t condition,
   if (settled && (busy | (word & (TN__VAR_ERROR | TN__VAR_FENCE))) == 0)
     return TN_OK;
   if (tn__engine_is_naive(engine))
-    return wait_naive(engine, var, condition, deadline_of(ns));
+    return wait_naive(engine, var, condition, deadline_of(engine, ns));
   if (ns == 0 && (busy & ~TN__VAR_LOCK) != 0) return fail_timed_out();
-  return wait_granted(engine, var, condition, deadline_of(ns));
+  return wait_granted(engine, var, condition, deadline_of(engine, ns));
 }
 
 /* ------------------------------------------------------------- one function */

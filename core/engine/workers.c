@@ -305,7 +305,7 @@ static void help_until_change(tn__worker_slot *slot, _Atomic uint32_t *word,
   uint64_t quiet = 0;
   for (uint32_t round = 0; atomic_load(word) == seen; ++round) {
     const bool done = slot != NULL && do_one_thing(slot);
-    if (done && deadline == TN__FOREVER) {
+    if (done && deadline >= TN__UNTIL_INTERRUPTED) {
       quiet = 0;
       continue;
     }
@@ -318,17 +318,25 @@ static void help_until_change(tn__worker_slot *slot, _Atomic uint32_t *word,
   }
 }
 
+/* Whether the host ends the wait of this thread. A signal for the thread ends
+ * its sleep. */
+static bool is_interrupted(const tn__pool *pool) {
+  const tn__env *env = pool->env;
+  return env->interrupted(env->interrupted_ctx) != 0;
+}
+
 bool tn__pool_await(tn__pool *pool, _Atomic uint32_t *word, uint32_t seen,
                     uint64_t deadline) {
   bool alone = false;
   while (atomic_load(word) == seen) {
     /* The duration of a job to help with is unknown. */
-    const bool helps = deadline == TN__FOREVER || alone;
+    const bool helps = deadline >= TN__UNTIL_INTERRUPTED || alone;
     tn__worker_slot *slot = helps ? take_slot(pool) : NULL;
     help_until_change(slot, word, seen, deadline);
     leave_slot(slot);
     if (atomic_load(word) != seen) break;
-    if (deadline != TN__FOREVER && tn__now() >= deadline) return false;
+    if (deadline < TN__UNTIL_INTERRUPTED && tn__now() >= deadline) return false;
+    if (deadline == TN__UNTIL_INTERRUPTED && is_interrupted(pool)) return false;
     if (pool != NULL) {
       tn__pool_start(pool);
       alone = atomic_load(&pool->n_threads) == 0;

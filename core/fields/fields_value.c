@@ -25,17 +25,17 @@ tn_code tn__fill_fail(const tn__fill *fill, tn_code code, const char *format,
 }
 
 const char *tn__field_kind(const tn_field *field) {
-  static const char *const kinds[] = {"nothing",
-                                      "true or false",
-                                      "an integer",
-                                      "a number",
-                                      "a text",
-                                      "one of its names",
-                                      "a list of integers",
-                                      "a list of numbers",
-                                      "an element type"};
-  return field->type < sizeof kinds / sizeof kinds[0] ? kinds[field->type]
-                                                      : "nothing";
+  static const char kinds[][19] = {"nothing",
+                                   "true or false",
+                                   "an integer",
+                                   "a number",
+                                   "a text",
+                                   "one of its names",
+                                   "a list of integers",
+                                   "a list of numbers",
+                                   "an element type"};
+  return field->type < sizeof kinds / sizeof *kinds ? kinds[field->type]
+                                                    : "nothing";
 }
 
 static tn_code fail_wrong_type(const tn__fill *fill) {

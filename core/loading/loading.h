@@ -90,7 +90,8 @@ tn_code tn__plugin_add(tn__registry *registry, const tn_plugin *entry);
 
 /* Whether a file is a manifest, judged by its name. */
 bool tn__is_manifest(const char *path);
-/* Loads a manifest that binds every operator to a library. `path` is real and
+/* Loads a manifest of formulas, or one that binds every operator to a library.
+ * `path` is real and
  * absolute; the load lock is held. */
 tn_code tn__manifest_load(tn__registry *registry, const char *path,
                           const struct stat *identity);
@@ -98,6 +99,8 @@ tn_code tn__manifest_inspect(tn__registry *registry, const char *path,
                              tn_inspection **out);
 tn_code tn__operator_define(tn__registry *registry, const char *text,
                             const tn_host_kernels *kernels, tn_operator **out);
+tn_code tn__formula_define(tn__registry *registry, const tn_formula *formula,
+                           tn_operator **out);
 /* Whether two results of stat are of the same file with the same content. */
 bool tn__is_same_content(const struct stat *a, const struct stat *b);
 /* Loads every *.so of the folders in `path`, which ':' separates

@@ -111,32 +111,11 @@ typedef struct making {
   const tn_host_kernels *kernels; /* of the host, or NULL */
 } making;
 
-static const char *name_of(const making *m) {
-  return origin_name(m->from);
-}
-
-static tn_code fail_no_function(const making *m, const char *name) {
-  const uint32_t n = m->kernels ? m->kernels->n : 0;
-  (void)tn__fail(TN_NOT_FOUND,
-                 "%s: the function `%s` is not among the passed functions",
-                 name_of(m), name);
-  for (uint32_t i = 0; i < n; ++i)
-    (void)tn__fail_more(TN_NOT_FOUND, "%s%s", i ? ", " : ": ",
-                        m->kernels->v[i].name);
-  return TN_NOT_FOUND;
-}
-
-static tn_code find_function(const making *m, const char *name,
-                             const tn_host_kernel **out) {
-  for (uint32_t i = 0; m->kernels && i < m->kernels->n; ++i) {
-    *out = &m->kernels->v[i];
-    if ((*out)->name && !strcmp((*out)->name, name)) {
-      if ((*out)->compute) return TN_OK;
-      return tn__fail(TN_INVALID, "%s: `compute` of the function `%s` is NULL",
-                      name_of(m), name);
-    }
-  }
-  return fail_no_function(m, name);
+/* The host's function of a name; the check of the manifest has found it. */
+static const tn_host_kernel *find_function(const making *m, const char *name) {
+  const tn_host_kernel *at = m->kernels->v;
+  while (!at->name || strcmp(at->name, name) != 0) ++at;
+  return at;
 }
 
 /* The entry of `kernels:` that describes a table. */
@@ -148,42 +127,36 @@ static const tnm_kernel *entry_of(const tnm_operator *op,
   return NULL;
 }
 
-static tn_code fill_named_kernel(const making *m, const tnm_kernel *entry,
-                                 tn_kernel *kernel) {
-  const tn_host_kernel *function = NULL;
+static void fill_named_kernel(const making *m, const tnm_kernel *entry,
+                              tn_kernel *kernel) {
   const bool backward = kernel->pass == TN_PASS_BACKWARD;
-  if (entry->workspace_symbol || entry->state_create)
-    return tn__fail(TN_UNSUPPORTED,
-                    "%s: kernel %s has a `workspace` or `state`, for which "
-                    "opgen writes a `prepare`; give the function a `prepare` "
-                    "of your own and leave them out",
-                    name_of(m), kernel->id);
-  if (entry->supports_symbol)
-    return tn__fail(TN_UNSUPPORTED,
-                    "%s: kernel %s names `supports` %s; set `supports` of the "
-                    "function instead, and leave it out",
-                    name_of(m), kernel->id, entry->supports_symbol);
-  TN__TRY(find_function(
-      m, backward ? entry->backward_symbol : entry->forward_symbol, &function));
+  const tn_host_kernel *function = find_function(
+      m, backward ? entry->backward_symbol : entry->forward_symbol);
   kernel->compute = function->compute;
   kernel->prepare = function->prepare;
   kernel->supports = function->supports;
-  return TN_OK;
 }
 
 /* Sets the functions of a kernel of `op`. */
-static tn_code fill_kernel(const making *m, const tnm_operator *op,
-                           const tn_kernel *table, tn_kernel *kernel) {
+static void fill_kernel(const making *m, const tnm_operator *op,
+                        const tn_kernel *table, tn_kernel *kernel) {
   *kernel = *table;
   const tnm_kernel *entry = entry_of(op, table);
-  if (entry) return fill_named_kernel(m, entry, kernel);
-  kernel->prepare = m->registry->module->prepare;
-  kernel->compute = m->registry->module->compute;
-  return TN_OK;
+  if (entry) {
+    fill_named_kernel(m, entry, kernel);
+    return;
+  }
+  const tnm_module *module = m->registry->module;
+  const tnm_kernel_functions *own =
+      op->binding ? &module->bound : &module->formula;
+  kernel->prepare = own->prepare;
+  kernel->compute = own->compute;
 }
 
 static bool has_kernel(const tnm_operator *op, const tn_kernel *table) {
-  return entry_of(op, table) || (op->binding && op->binding->kernel == table);
+  return entry_of(op, table) || op->generated == table ||
+         op->generated_backward == table ||
+         (op->binding && op->binding->kernel == table);
 }
 
 static const tnm_operator *operator_of(const tnm_plugin *manifest,
@@ -200,18 +173,17 @@ static tn_code copy_operators(const making *m, tn_plugin *tables) {
   const tnm_plugin *manifest = m->plugin->manifest;
   tn__arena *arena = &m->plugin->arena;
   const size_t n = manifest->n_operators;
-  tn_op *ops = tn__arena_alloc(arena, (n + 1) * sizeof *ops);
+  tnm_defined_op *ops = tn__arena_alloc(arena, (n + 1) * sizeof *ops);
   const tn_op **list = tn__arena_alloc(arena, (n + 1) * sizeof *list);
   if (!ops || !list) return tn__fail_memory(n * sizeof *ops, "operators");
   for (size_t i = 0; i < n; ++i) {
-    const tn_host_kernel *hook = NULL;
-    const char *symbol = manifest->operators[i].infer_symbol;
-    ops[i] = *manifest->operators[i].op;
-    if (symbol) {
-      TN__TRY(find_function(m, symbol, &hook));
-      ops[i].infer = hook->compute;
-    }
-    list[i] = &ops[i];
+    const tnm_operator *from = &manifest->operators[i];
+    ops[i] = (tnm_defined_op){*from->op, from};
+    if (from->infer_symbol)
+      ops[i].op.infer = find_function(m, from->infer_symbol)->compute;
+    else if (from->axes)
+      ops[i].op.infer = m->registry->module->infer;
+    list[i] = &ops[i].op;
   }
   tables->operators = list;
   return TN_OK;
@@ -226,7 +198,7 @@ static tn_code copy_kernels(const making *m, tn_plugin *tables) {
   if (!kernels || !list) return tn__fail_memory(n * sizeof *kernels, "kernels");
   for (size_t i = 0; i < n; ++i) {
     const tn_kernel *table = manifest->plugin->kernels[i];
-    TN__TRY(fill_kernel(m, operator_of(manifest, table), table, &kernels[i]));
+    fill_kernel(m, operator_of(manifest, table), table, &kernels[i]);
     list[i] = &kernels[i];
   }
   tables->kernels = list;
@@ -250,7 +222,8 @@ static tn_code make_tables(const making *m) {
 
 static tn_code check_manifest(const tn__registry *registry,
                               const tnm_origin *from,
-                              const tnm_plugin *manifest, bool host) {
+                              const tnm_plugin *manifest,
+                              const tn_host_kernels *host) {
   tn__buf why;
   tn__buf_init(&why, registry->env);
   return take_message(registry->module->check(from, manifest, host, &why),
@@ -266,19 +239,15 @@ static bool has_binding(const tnm_plugin *manifest) {
 /* ------------------------------------------------------------------- loading
  */
 
-static tn_code bind_function(const tn__registry *registry, const char *folder,
-                             const tnm_operator *op, void **out) {
+static tn_code bind_kernel(const tn__registry *registry,
+                           const tnm_bind_request *what, void **out) {
   tn__buf why;
-  const tnm_bind_request what = {
-      .env = registry->env,
-      .op = op,
-      .folder = folder,
-      .strict = (registry->trust & TNM_TRUST_PROBE) != 0};
   tn__buf_init(&why, registry->env);
-  return take_message(registry->module->bind(&what, &why, out), &why);
+  return take_message(registry->module->bind(what, &why, out), &why);
 }
 
-/* Sets the data of bound kernels where other kernels have options. */
+/* Sets the data of bound kernels and of formulas where other kernels have
+ * options. */
 static tn_code bind_kernels(const making *m) {
   tn__plugin *plugin = m->plugin;
   char folder[PATH_MAX] = "";
@@ -288,14 +257,20 @@ static tn_code bind_kernels(const making *m) {
     memcpy(folder, m->from->path, n < PATH_MAX ? n : 0);
   }
   for (uint32_t i = 0; i < plugin->entry->n_kernels; ++i) {
-    tn__kernel *kernel = &plugin->kernels[i];
-    const tnm_operator *op =
-        operator_of(plugin->manifest, plugin->manifest->plugin->kernels[i]);
-    if (!op->binding) continue;
+    const tn_kernel *table = plugin->manifest->plugin->kernels[i];
+    const tnm_operator *op = operator_of(plugin->manifest, table);
+    const tnm_bind_request what = {
+        .env = m->registry->env,
+        .op = op,
+        .kernel = table,
+        .arena = &plugin->manifest->arena,
+        .folder = folder,
+        .strict = (m->registry->trust & TNM_TRUST_PROBE) != 0};
     void *bound = NULL;
-    tn_code rc = bind_function(m->registry, folder, op, &bound);
+    if (entry_of(op, table)) continue;
+    tn_code rc = bind_kernel(m->registry, &what, &bound);
     if (rc) return tn__plugin_append_path(plugin, rc);
-    kernel->options = bound;
+    plugin->kernels[i].options = bound;
   }
   return TN_OK;
 }
@@ -326,7 +301,7 @@ static tn_code start_plugin(making *m, tnm_plugin *manifest) {
   m->plugin->manifest = manifest;
   m->plugin->defined = !m->from->path;
   if (m->kernels) m->plugin->instance = m->kernels->instance;
-  rc = check_manifest(m->registry, m->from, manifest, m->kernels != NULL);
+  rc = check_manifest(m->registry, m->from, manifest, m->kernels);
   if (!rc) rc = make_tables(m);
   if (!rc) rc = tn__dependencies_check(m->plugin);
   if (!rc) rc = try_bindings(m);
@@ -371,36 +346,29 @@ tn_code tn__manifest_load(tn__registry *registry, const char *path,
 /* ---------------------------------------------------------------- definitions
  */
 
-static tn_code check_single_operator(const tnm_origin *from,
-                                     const tnm_plugin *manifest) {
-  size_t n = 0; /* also operators of gradients */
-  for (size_t i = 0; i < manifest->n_operators; ++i)
-    n += manifest->operators[i].parent == NULL;
-  if (n == 1) return TN_OK;
-  return tn__fail(TN_INVALID,
-                  "%s: it describes %zu operators; define one at a time",
-                  from->text.path, n);
+/* The table of the operator that the text describes; the others are those of
+ * gradients. */
+static const tn_op *find_described(const tn__plugin *plugin) {
+  size_t i = 0;
+  while (plugin->manifest->operators[i].parent) ++i;
+  return plugin->tables->operators[i];
 }
 
 /* From now on calls of the operator are allowed, and its removal is logged. */
 static void finish_definition(making *m, tn_operator **out) {
   tn__registry *registry = m->registry;
+  const tn_op *described = find_described(m->plugin);
   if (m->kernels) m->plugin->tables->fini = m->kernels->destroy;
   for (size_t i = 0; out && i < registry->sorted.n; ++i) {
     tn_operator *op = registry->sorted.v[i];
-    if (op->plugin == m->plugin) *out = op;
+    if (op->desc == described) *out = op;
   }
 }
 
 static tn_code define_operator(making *m, tn_operator **out) {
   tnm_plugin *manifest = NULL;
   TN__TRY(read_manifest(m->registry, m->from, &manifest));
-  tn_code rc = check_single_operator(m->from, manifest);
-  if (rc) {
-    m->registry->module->release(manifest);
-    return rc;
-  }
-  rc = start_plugin(m, manifest);
+  tn_code rc = start_plugin(m, manifest);
   if (!rc) rc = tn__plugin_commit(m->registry, m->plugin);
   if (rc)
     tn__plugin_discard(m->plugin);
@@ -418,6 +386,27 @@ tn_code tn__operator_define(tn__registry *registry, const char *text,
   making m = {.registry = registry, .from = &from, .kernels = kernels};
   TN__TRY(tn__load_begin(registry));
   tn_code rc = define_operator(&m, out);
+  tn__load_end(registry);
+  return rc;
+}
+
+tn_code tn__formula_define(tn__registry *registry, const tn_formula *formula,
+                           tn_operator **out) {
+  tnm_origin from = {.text = {.plugin = "host", .path = "(formula)"}};
+  making m = {.registry = registry, .from = &from};
+  tn__buf text, why;
+  TN__TRY(tn__load_begin(registry));
+  tn__buf_init(&text, registry->env);
+  tn__buf_init(&why, registry->env);
+  tn_code rc = require_module(registry);
+  if (!rc)
+    rc = take_message(registry->module->write_formula(
+                          formula, registry->known.n, &text, &why),
+                      &why);
+  from.text.text = text.s;
+  from.text.n = text.n;
+  if (!rc) rc = define_operator(&m, out);
+  tn__buf_deinit(&text);
   tn__load_end(registry);
   return rc;
 }
@@ -446,8 +435,7 @@ static tn_code inspect_manifest(tn__registry *registry, const tnm_origin *from,
                                .pointer_bits = 8 * sizeof(void *),
                                .manifest_hash = tables->manifest_hash,
                                .manifest_size = bytes};
-  if (!check_manifest(registry, from, inspection->manifest, false))
-    return TN_OK;
+  if (!check_manifest(registry, from, inspection->manifest, NULL)) return TN_OK;
   inspection->refusal = tn__strdup(env, tn_error_text());
   return inspection->refusal ? TN_OK
                              : tn__fail_memory(TN__ERROR_MAX, "a refusal");

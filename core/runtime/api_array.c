@@ -82,13 +82,13 @@ tn_code tn_array_get(tn_array *array, void *data, size_t bytes) {
 tn_code tn_array_wait(tn_array *array) {
   TN__REQUIRE(array);
   TN__TRY(tn__runtime_check(array->env));
-  return tn__array_wait(array, TN__WAIT_WRITERS, TN__FOREVER);
+  return tn__array_wait(array, TN__WAIT_WRITERS, TN__UNTIL_INTERRUPTED);
 }
 
 tn_code tn_array_wait_write(tn_array *array) {
   TN__REQUIRE(array);
   TN__TRY(tn__runtime_check(array->env));
-  return tn__array_wait(array, TN__WAIT_ALL, TN__FOREVER);
+  return tn__array_wait(array, TN__WAIT_ALL, TN__UNTIL_INTERRUPTED);
 }
 
 tn_code tn_array_wait_for(tn_array *array, uint64_t ns) {

@@ -46,12 +46,12 @@ static tn_code wait_variable(tn_variable *variable, uint32_t condition,
 
 tn_code tn_variable_wait(tn_variable *variable) {
   TN__REQUIRE(variable);
-  return wait_variable(variable, TN__WAIT_WRITERS, TN__FOREVER);
+  return wait_variable(variable, TN__WAIT_WRITERS, TN__UNTIL_INTERRUPTED);
 }
 
 tn_code tn_variable_wait_write(tn_variable *variable) {
   TN__REQUIRE(variable);
-  return wait_variable(variable, TN__WAIT_ALL, TN__FOREVER);
+  return wait_variable(variable, TN__WAIT_ALL, TN__UNTIL_INTERRUPTED);
 }
 
 tn_code tn_variable_wait_for(tn_variable *variable, uint64_t ns) {

@@ -156,6 +156,15 @@ tn_code tn_operator_define(tn_runtime *rt, const char *manifest,
   return tn__operator_define(rt->registry, manifest, kernels, out);
 }
 
+tn_code tn_formula_define(tn_runtime *rt, const tn_formula *formula,
+                          tn_operator **out) {
+  if (out) *out = NULL;
+  TN__REQUIRE(rt);
+  TN__REQUIRE(formula);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__formula_define(rt->registry, formula, out);
+}
+
 tn_code tn_plugin_extension(tn_runtime *rt, const char *id, const void **out) {
   TN__REQUIRE(out);
   *out = NULL;

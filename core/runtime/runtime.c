@@ -129,6 +129,8 @@ static tn_code set_log(const tn_options *o, tn__env *env) {
 static tn_code make_env(const tn_options *o, tn__env *env) {
   *env = *tn__env_default();
   if (o->allocator.alloc) env->allocator = o->allocator;
+  env->interrupted = o->interrupted;
+  env->interrupted_ctx = o->interrupted_ctx;
   env->find_modules = tn__find_module_folder;
   return set_log(o, env);
 }

@@ -92,6 +92,7 @@ tn_code tn__infer_hook(tn__unifier *u) {
   frame.aux = tensors + io->n_in + io->n_out;
   frame.in_flags = in_flags;
   frame.params = u->args->params;
+  frame.options = u->op; /* for operators of a manifest (module.h) */
   frame.run = &run;
   const tn__floating floating = tn__floating_get();
   const int32_t code = u->op->infer(&frame);

@@ -170,7 +170,7 @@ tn_code tn__device_drain(const tn__device *device, uint32_t purpose) {
 
 static tn_code open_stream(tn__device *device, uint32_t purpose,
                            tn__queue **out) {
-  static const char *const purposes[] = {"", " in", " out"};
+  static const char purposes[][5] = {"", " in", " out"};
   const tn_device *table = device->table;
   stream *s = &device->streams->v[purpose];
   tn_device_error error = {.struct_size = sizeof error};

@@ -21,7 +21,7 @@ void tn__futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline) {
   const struct timespec until = {.tv_sec = (time_t)(deadline / NS_PER_S),
                                  .tv_nsec = (long)(deadline % NS_PER_S)};
   syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen,
-          deadline == TN__FOREVER ? NULL : &until, NULL,
+          deadline >= TN__UNTIL_INTERRUPTED ? NULL : &until, NULL,
           FUTEX_BITSET_MATCH_ANY);
 }
 

@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #define TN__FOREVER UINT64_MAX /* a deadline that never passes */
+/* The same, but the host may end the wait (tn_options.interrupted). */
+#define TN__UNTIL_INTERRUPTED (UINT64_MAX - 1)
 
 /* Nanoseconds of the monotonic clock. */
 uint64_t tn__now(void);

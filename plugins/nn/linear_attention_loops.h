@@ -122,9 +122,10 @@ BODY void NAME(slope_queries)(const NAME(step) * s) {
   for (int64_t r = 0; r < h->queries; ++r) {
     const int64_t row = r * h->steps + s->t;
     const REAL *out = (const REAL *)s->g->out + row * h->width;
-    if (s->g->q)
+    if (s->g->q) {
       NAME(add_products)
       (h, s->after, out, (REAL)h->scale, (REAL *)s->g->q + row * h->depth);
+    }
     NAME(write_state)
     (h, s->grad, (const REAL *)h->q + row * h->depth, out, (REAL)h->scale);
   }
@@ -209,10 +210,11 @@ LOOP(slope_head) {
     const int64_t first = c * g->chunk, left = h->steps - first;
     const int64_t n = left < g->chunk ? left : g->chunk;
     NAME(copy_numbers)(inside, starts + c * size, size);
-    for (int64_t i = 0; i < n; ++i)
+    for (int64_t i = 0; i < n; ++i) {
       NAME(advance)
       (h, first + i, inside + i * size, inside + (i + 1) * size,
        u + i * h->width);
+    }
     for (int64_t i = n; i-- > 0;) {
       const NAME(step) s = {g,
                             first + i,

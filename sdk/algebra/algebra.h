@@ -6,6 +6,7 @@
  *
  * files: function.c   the table of functions and their derivatives
  *        class.c      the type in which a formula computes
+ *        power.c      powers that are products or roots
  *        value.c      the value of a formula
  *        level.c      formulas over lines: reductions, levels, stages
  *        print.c      formulas as text
@@ -190,6 +191,21 @@ bool tnm_number_read_whole(const tnm_expr *number, uint64_t *out);
 bool tnm_number_equal(const tnm_expr *a, const tnm_expr *b);
 /* Whether an integer class has the number or, with `negative`, its negative. */
 bool tnm_class_has(int class_bit, const tnm_expr *number, bool negative);
+/* The set of classes in which a formula is defined, by its functions and
+ * numbers. */
+int tnm_expr_classes(const tnm_expr *expr);
+
+/* ------------------------------------------------------------------ powers */
+
+/* Whether it is `a^b` or `pow(a, b)`. */
+bool tnm_expr_is_power(const tnm_expr *expr);
+/* The value of an exponent that is a plain number, otherwise 0. */
+double tnm_power_exponent(const tnm_expr *power);
+/* Whether kernels compute it as a product of at most four factors (sixteen of
+ * integers), or as a quotient of 1; and whether as a square root. False for
+ * other expressions. */
+bool tnm_expr_is_product(const tnm_expr *expr, int class_bit);
+bool tnm_expr_is_root(const tnm_expr *expr);
 
 /* --------------------------------------------------------------- functions */
 

@@ -98,3 +98,44 @@ bool tnm_class_has(int class_bit, const tnm_expr *number, bool negative) {
   if (class_bit == TNM_CLASS_U64) return !negative || value == 0;
   return value <= most + (negative ? 1 : 0);
 }
+
+/* ---------------------------------------------------- classes of a formula */
+
+/* Whether it is an exponent for a power of integers. */
+static bool is_whole(const tnm_expr *expr) {
+  return expr->kind == TNM_NUMBER && expr->number == floor(expr->number);
+}
+
+/* The classes that contain a number or, after a minus, its negative. In u64
+ * that wraps: manifests have no such number, but a constant part of a formula
+ * may have this value. */
+static int classes_of_number(const tnm_expr *number, bool negative) {
+  int classes = TNM_CLASS_FLOATS;
+  for (int i = TNM_CLASS_I32; i <= TNM_CLASS_I64; i <<= 1)
+    if (tnm_class_has(i, number, negative)) classes |= i;
+  if (tnm_class_has(TNM_CLASS_U64, number, false)) classes |= TNM_CLASS_U64;
+  return classes;
+}
+
+/* The classes in which the outermost operation is defined. */
+static int classes_of_node(const tnm_expr *expr) {
+  int classes = TNM_CLASS_ALL;
+  if (expr->kind == TNM_CALL)
+    classes = (int)tnm_function_at(expr->index)->classes;
+  if (expr->kind == TNM_REDUCE &&
+      (expr->index == TNM_R_MEAN || expr->index == TNM_R_LOGSUMEXP))
+    classes = TNM_CLASS_FLOATS;
+  if (tnm_expr_is_power(expr) && !is_whole(expr->args[1]))
+    classes = TNM_CLASS_FLOATS;
+  return classes;
+}
+
+int tnm_expr_classes(const tnm_expr *expr) {
+  if (expr->kind == TNM_NUMBER) return classes_of_number(expr, false);
+  if (expr->kind == TNM_NEG && expr->args[0]->kind == TNM_NUMBER)
+    return classes_of_number(expr->args[0], true);
+  int classes = classes_of_node(expr);
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    classes &= tnm_expr_classes(expr->args[i]);
+  return classes;
+}

@@ -16,7 +16,7 @@ static void write_flag_names(tn__buf *out, const tnm_member *m, uint64_t set) {
   const char *comma = "";
   tn__buf_add(out, "[");
   for (uint32_t i = 0; i < m->n_names; ++i) {
-    if (!(set >> i & 1) || !m->names[i]) continue;
+    if (!(set >> i & 1) || m->names[i][0] == 0) continue;
     tn__buf_add(out, "%s", comma);
     tn__buf_json(out, m->names[i]);
     comma = ", ";
@@ -26,10 +26,16 @@ static void write_flag_names(tn__buf *out, const tnm_member *m, uint64_t set) {
 
 /* Writes a set of element types as a list of their names. */
 static void write_dtypes(tn__buf *out, uint64_t set) {
-  const char *names[TN__N_DTYPES];
-  const tnm_member m = {.names = names, .n_names = TN__N_DTYPES};
+  const char *names[TN__N_DTYPES], *comma = "";
   tn__dtype_list_names(names);
-  write_flag_names(out, &m, set);
+  tn__buf_add(out, "[");
+  for (uint32_t i = 0; i < TN__N_DTYPES; ++i) {
+    if (!(set >> i & 1)) continue;
+    tn__buf_add(out, "%s", comma);
+    tn__buf_json(out, names[i]);
+    comma = ", ";
+  }
+  tn__buf_add(out, "]");
 }
 
 /* Writes a number. JSON has no infinities, so they are written as text. */
@@ -66,7 +72,7 @@ static void write_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
   }
   if (m->form == TNM_INDEX && raw == TN_NONE)
     tn__buf_add(out, "null");
-  else if (m->form == TNM_ENUM && raw < m->n_names && m->names[raw])
+  else if (m->form == TNM_ENUM && raw < m->n_names && m->names[raw][0] != 0)
     tn__buf_json(out, m->names[raw]);
   else
     tn__buf_add(out, "%" PRIu64, raw);

@@ -21,6 +21,8 @@
  *              `axes:`, for formulas with reductions
  *   lower_binding.c, binding_*.c
  *              `binding:` -> tnm_binding (binding.h)
+ *   formula_text.c
+ *              a formula -> a manifest
  *   note.c     the tables of a built plugin, for kernels_for
  *   place.c    the position of a part of an operator
  *   syntax.c, order.c, layout*.c
@@ -41,6 +43,7 @@
 #include <stdio.h>
 
 #include "algebra.h"
+#include "tenon/define.h"
 
 /* -------------------------------------------------------------- diagnostics */
 
@@ -82,6 +85,8 @@ enum { TNM_HUMAN = 0, TNM_SHORT = 1, TNM_JSON = 2 };
 /* Prints all messages, and then a line with their number ("opgen: 1 error
  * ..."), but no such line as JSON. Prints nothing if there are no messages. */
 void tnm_diags_print(const tnm_diags *diags, FILE *to, int format, bool color);
+/* Adds the same text for people, without the last line end. */
+void tnm_diags_add_text(const tnm_diags *diags, tn__buf *out);
 
 /* Returns the long text of a code, which `opgen explain` prints; NULL for an
  * unknown code. tnm_code_at lists the codes. */
@@ -376,6 +381,12 @@ tnm_plugin *tnm_plugin_read_with(const tn__env *env, const char *path,
                                  const tnm_text *text,
                                  const tnm_read_options *options,
                                  tnm_diags *diags);
+
+/* Adds the manifest of a formula with a name to `out`. The axis of a reduction
+ * is a parameter with the default -1 unless the formula has it. TN_INVALID,
+ * with the mistakes in `why`. */
+tn_code tnm_formula_write(const tn__env *env, const tn_formula *from,
+                          tn__buf *out, tn__buf *why) TN_MUST_USE;
 
 /* Most bytes of one manifest. */
 #define TNM_MAX_BYTES ((size_t)1 << 20)

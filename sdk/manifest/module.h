@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * module.h: the reader of manifests, and operators that a manifest binds to
- * functions of libraries, as a shared library of their own,
- * libtenon-manifest.so.0. libtenon opens it when the first manifest is loaded,
- * so a host without manifests needs neither libyaml nor libffi.
+ * module.h: the reader of manifests, operators that a manifest binds to
+ * functions of libraries, and formulas without a compiler, as a shared library
+ * of their own, libtenon-manifest.so.0. libtenon opens it when the first
+ * manifest is loaded, so a host without manifests needs neither libyaml nor
+ * libffi.
  *
  * Both must come from one build, because they share the structs of base.h,
  * manifest.h and binding.h; `version` proves it. Each has its own copy of
@@ -29,13 +30,29 @@ typedef struct tnm_probe {
   uint32_t seconds;   /* the probe's process is ended after this time */
 } tnm_probe;
 
-/* A function of a library to be called as an operator. */
+/* A kernel without compiled code: a function of a library to be called as an
+ * operator, or formulas. */
 typedef struct tnm_bind_request {
   const tn__env *env;
-  const tnm_operator *op; /* outlives the bound function */
-  const char *folder;     /* replaces "./" in a library's name */
+  const tnm_operator *op;  /* outlives the bound kernel */
+  const tn_kernel *kernel; /* its table in the manifest */
+  tn__arena *arena;        /* outlives it, too */
+  const char *folder;      /* replaces "./" in a library's name */
   bool strict; /* wrong prototypes fail (core/binding/strict.h); slow */
 } tnm_bind_request;
+
+/* An operator in the tables of the plugin that libtenon makes of a manifest.
+ * The value of tn_frame.options for `infer`. */
+typedef struct tnm_defined_op {
+  tn_op op; /* the first member: the tables point to it */
+  const tnm_operator *from;
+} tnm_defined_op;
+
+/* tn_kernel.prepare and tn_kernel.compute. */
+typedef struct tnm_kernel_functions {
+  int32_t (*prepare)(const tn_frame *call, tn_plan *plan);
+  int32_t (*compute)(const tn_frame *call);
+} tnm_kernel_functions;
 
 /* The one symbol that the library exports. */
 typedef struct tnm_module {
@@ -51,10 +68,11 @@ typedef struct tnm_module {
                   tnm_plugin **out);
   void (*release)(tnm_plugin *plugin); /* NULL is allowed. [any] */
 
-  /* Refuses a manifest that only a compiler can make a plugin of. `host`: the
-   * host has functions for its `kernels`. [any] */
+  /* Refuses a manifest that only a compiler can make a plugin of. `host` has
+   * the functions of its `kernels`; NULL: there are none. TN_NOT_FOUND if one
+   * is missing. [any] */
   tn_code (*check)(const tnm_origin *from, const tnm_plugin *manifest,
-                   bool host, tn__buf *why);
+                   const tn_host_kernels *host, tn__buf *why);
   /* Size of a plugin's tables in a note. [any] */
   tn_code (*measure)(const tn__env *env, const tn_plugin *tables, size_t *out,
                      tn__buf *why);
@@ -62,15 +80,23 @@ typedef struct tnm_module {
    * operators must not be used. [any] */
   tn_code (*probe)(const tnm_probe *how, tn__buf *why);
 
-  /* Opens the library, finds the function and prepares calls of it.
+  /* Compiles the formulas of the kernel (core/formula), or opens the library,
+   * finds the function and prepares calls of it.
    * TN_NOT_FOUND names the libraries that were tried, or the one without such a
    * symbol. *out is the value of tn_frame.options for the next two; the caller
    * frees it with tn__free. Libraries stay open, because nobody knows whether
    * closing one is safe. [any] */
   tn_code (*bind)(const tnm_bind_request *what, tn__buf *why, void **out);
-  /* tn_kernel.prepare and tn_kernel.compute of every bound kernel. */
-  int32_t (*prepare)(const tn_frame *call, tn_plan *plan);
-  int32_t (*compute)(const tn_frame *call);
+  tnm_kernel_functions bound;   /* of kernels of libraries */
+  tnm_kernel_functions formula; /* of kernels of formulas */
+  /* tn_op.infer of operators with axes; tn_frame.options is a
+   * tnm_defined_op. */
+  int32_t (*infer)(const tn_frame *call);
+
+  /* Adds the manifest of a formula (tnm_formula_write); `number` is a part of
+   * its name if it has none. [any] */
+  tn_code (*write_formula)(const tn_formula *formula, size_t number,
+                           tn__buf *out, tn__buf *why);
 } tnm_module;
 
 /* A bit of tn_options.trust that only tenon-probe sets: bound functions are

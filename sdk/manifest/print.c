@@ -3,6 +3,7 @@
  * carets, one line each, or as JSON. The position of a caret counts display
  * columns, not bytes.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "diag.h"
@@ -374,4 +375,19 @@ void tnm_diags_print(const tnm_diags *diags, FILE *to, int format, bool color) {
       print_message_head(&p, diags->sorted.v[i]);
   }
   print_message_count(&p);
+}
+
+void tnm_diags_add_text(const tnm_diags *diags, tn__buf *out) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *file = open_memstream(&text, &n);
+  if (file == NULL) {
+    tn__buf_add(out, "%zu mistakes", tnm_diags_errors(diags));
+    return;
+  }
+  tnm_diags_print(diags, file, TNM_HUMAN, false);
+  const bool closed = fclose(file) == 0;
+  while (closed && n > 0 && text[n - 1] == '\n') --n;
+  if (closed) tn__buf_bytes(out, text, n);
+  free(text);
 }

@@ -12,14 +12,14 @@
  * is the name of the struct, and is set around each list. */
 #define PLACE(f) (uint16_t) offsetof(S, f), (uint16_t)sizeof(((S *)0)->f)
 #define SCALAR(form, f) \
-  { #f, form, PLACE(f), 0, NULL, NULL, 0 }
+  { #f, NULL, NULL, form, PLACE(f), 0, 0 }
 #define NAMED(form, f, names) \
-  { #f, form, PLACE(f), 0, NULL, names, (uint32_t)N_OF(names) }
+  { #f, NULL, names, form, PLACE(f), 0, (uint16_t)N_OF(names) }
 #define TEXT(f) SCALAR(TNM_TEXT, f)
 #define ARRAY(form, f, n, of) \
-  { #f, form, PLACE(f), (uint16_t)offsetof(S, n), of, NULL, 0 }
+  { #f, of, NULL, form, PLACE(f), (uint16_t)offsetof(S, n), 0 }
 #define POINTER(f, of) \
-  { #f, TNM_POINTER, PLACE(f), 0, of, NULL, 0 }
+  { #f, of, NULL, TNM_POINTER, PLACE(f), 0, 0 }
 #define FROZEN(T, members, reserved_at) \
   { sizeof(T), 0, 0, N_OF(members), reserved_at, members }
 #define GROWING(T, first, members, reserved_at)                          \
@@ -29,15 +29,15 @@
   }
 #define RESERVED(T) ((uint16_t)offsetof(T, reserved))
 
-static const char *const field_types[] = {
+static const tnm_value_name field_types[] = {
     [TN_FIELD_BOOL] = "bool",     [TN_FIELD_INT] = "int",
     [TN_FIELD_FLOAT] = "float",   [TN_FIELD_STRING] = "string",
     [TN_FIELD_ENUM] = "enum",     [TN_FIELD_INTS] = "ints",
     [TN_FIELD_FLOATS] = "floats", [TN_FIELD_DTYPE] = "dtype"};
-static const char *const field_flags[] = {"required", "optional", "dynamic",
-                                          "has_min",  "has_max",  "above",
-                                          "below",    "nonzero"};
-static const char *const node_ops[] = {
+static const tnm_value_name field_flags[] = {"required", "optional", "dynamic",
+                                             "has_min",  "has_max",  "above",
+                                             "below",    "nonzero"};
+static const tnm_value_name node_ops[] = {
     [TN_NODE_CONST] = "const",
     [TN_NODE_DIM] = "dim",
     [TN_NODE_PACK] = "pack",
@@ -65,24 +65,24 @@ static const char *const node_ops[] = {
     [TN_NODE_GE] = "ge",
     [TN_NODE_SELECT] = "select",
     [TN_NODE_COMPARE_PARAMS] = "compare_params"};
-static const char *const shape_kinds[] = {"any", "pattern", "same", "broadcast",
-                                          "hook"};
-static const char *const arg_flags[] = {"optional",   "variadic", "hidden",
-                                        "contiguous", "dynamic",  "trained",
-                                        "view"};
-static const char *const roles[] = {"data", "weight", "label", "loss"};
-static const char *const lists[] = {"in", "out", "aux"};
-static const char *const gradient_kinds[] = {"none", "kernel", "graph"};
-static const char *const need_kinds[] = {"grad_out", "in", "out"};
-static const char *const op_flags[] = {"backward_only"};
-static const char *const passes[] = {"forward", "backward"};
-static const char *const kernel_flags[] = {
+static const tnm_value_name shape_kinds[] = {"any", "pattern", "same",
+                                             "broadcast", "hook"};
+static const tnm_value_name arg_flags[] = {"optional",   "variadic", "hidden",
+                                           "contiguous", "dynamic",  "trained",
+                                           "view"};
+static const tnm_value_name roles[] = {"data", "weight", "label", "loss"};
+static const tnm_value_name lists[] = {"in", "out", "aux"};
+static const tnm_value_name gradient_kinds[] = {"none", "kernel", "graph"};
+static const tnm_value_name need_kinds[] = {"grad_out", "in", "out"};
+static const tnm_value_name op_flags[] = {"backward_only"};
+static const tnm_value_name passes[] = {"forward", "backward"};
+static const tnm_value_name kernel_flags[] = {
     "reentrant", "deterministic", "async",    "capturable", "elementwise",
     "reduction", "registers",     "wide_out", "later"};
-static const char *const writes[] = {[TN_REQ_WRITE] = "write",
-                                     [TN_REQ_INPLACE] = "inplace",
-                                     [TN_REQ_ADD] = "add"};
-static const char *const plugin_flags[] = {"unloadable"};
+static const tnm_value_name writes[] = {[TN_REQ_WRITE] = "write",
+                                        [TN_REQ_INPLACE] = "inplace",
+                                        [TN_REQ_ADD] = "add"};
+static const tnm_value_name plugin_flags[] = {"unloadable"};
 
 #define S tn_field
 static const tnm_member field_members[] = {
@@ -170,7 +170,7 @@ static const tnm_member need_members[] = {NAMED(TNM_ENUM, what, need_kinds),
 static const tnm_table table_need =
     FROZEN(tn_need, need_members, RESERVED(tn_need));
 
-static const char *const step_kinds[] = {"grad_out", "in", "out", "call"};
+static const tnm_value_name step_kinds[] = {"grad_out", "in", "out", "call"};
 #define S tn_step
 static const tnm_member step_members[] = {NAMED(TNM_ENUM, what, step_kinds),
                                           SCALAR(TNM_U32, index), TEXT(op),

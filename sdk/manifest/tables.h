@@ -33,16 +33,19 @@ enum {
 
 typedef struct tnm_table tnm_table;
 
+/* An array, since each pointer of a table would need a relocation. */
+typedef char tnm_value_name[15];
+
 typedef struct tnm_member {
   const char *name;
+  const tnm_table *of;         /* the structs that the member points to */
+  const tnm_value_name *names; /* names of the values of an ENUM, or of the bits
+                                  of FLAGS; "" at a value without a name */
   uint32_t form;
   uint16_t offset;
   uint16_t size;
-  uint16_t count;           /* offset of an array's u32 length */
-  const tnm_table *of;      /* the structs that the member points to */
-  const char *const *names; /* names of the values of an ENUM, or of the bits of
-                               FLAGS; NULL at a value without a name */
-  uint32_t n_names;
+  uint16_t count; /* offset of an array's u32 length */
+  uint16_t n_names;
 } tnm_member;
 
 struct tnm_table {

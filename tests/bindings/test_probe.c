@@ -230,14 +230,15 @@ Test(probe, manifests_to_compile_are_not_loaded) {
       "opgen: 1\nop: twice\nsummary: Twice\n"
       "inputs: [{name: x, dtype: f32}]\n"
       "outputs: [{name: out, dtype: f32, shape: x}]\n"
-      "forward: {out: 2*x}\n",
-      TN_PLUGIN, "operator twice is computed by a formula; only opgen");
+      "kernels: [{device: cpu, forward: lab_twice}]\n",
+      TN_PLUGIN, "operator twice has kernels written in C; only opgen");
   refused(
       "opgen: 1\nop: twice\nsummary: Twice\n"
       "inputs: [{name: x, dtype: f32}]\n"
       "outputs: [{name: out, dtype: f32, shape: x}]\n"
+      "forward: {out: 2*x}\n"
       "kernels: [{device: cpu, forward: lab_twice}]\n",
-      TN_PLUGIN, "operator twice has no binding; only opgen");
+      TN_PLUGIN, "operator twice has kernels written in C; only opgen");
 }
 
 /* Any thread of the host may wait for its children, or none. */

@@ -80,6 +80,14 @@ def failures_are_the_last_lines_before_the_sum():
               ["FAILED first: the stage", "1 passed, 1 failed"])
 
 
+def a_stage_that_cannot_run_is_skipped_with_its_reason():
+    status, out, _ = run('begin_record; skip "python" "no \\"network\\"" 0; finish')
+    tap.equal(status, 0)
+    tap.equal(out.splitlines()[1:],
+              ['SKIPPED 1 case: no "network" (python)', "1 skipped",
+               "0 passed, 0 failed"])
+
+
 def every_subcommand_is_in_the_help():
     text = DEV.read_text()
     cases = text.split("case $command in")[1]
@@ -104,4 +112,5 @@ tap.run([a_command_that_succeeds_is_silent_without_a_terminal,
          a_terminal_shows_title_step_and_seconds,
          a_failure_on_a_terminal_keeps_its_status,
          failures_are_the_last_lines_before_the_sum,
+         a_stage_that_cannot_run_is_skipped_with_its_reason,
          every_subcommand_is_in_the_help, an_unknown_subcommand_is_refused])

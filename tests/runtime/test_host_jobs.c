@@ -88,6 +88,39 @@ Test(host_jobs, prefers_jobs_with_a_priority, .timeout = 100) {
   close_runtime(rt);
 }
 
+/* Ends the first three waits, and sends the job on before a fourth one. */
+typedef struct patience {
+  gate g;
+  int n_asked;
+} patience;
+
+static int32_t lose_patience(void *ctx) {
+  patience *p = ctx;
+  if (++p->n_asked <= 3) return 1;
+  (void)sem_post(&p->g.go);
+  return 0;
+}
+
+Test(host_jobs, lets_the_host_end_a_wait, .timeout = 100) {
+  patience p = {.n_asked = 0};
+  const tn_options options = {.struct_size = sizeof options,
+                              .workers = 1,
+                              .interrupted = lose_patience,
+                              .interrupted_ctx = &p};
+  tn_runtime *rt = NULL;
+  EXPECT(tn_runtime_create(&options, &rt), TN_OK);
+  tn_variable *x = make_variable(rt);
+  push_gate(rt, &p.g, x);
+  EXPECT(tn_variable_wait(x), TN_BUSY);
+  EXPECT_TEXT("interrupted");
+  EXPECT(tn_variable_wait_write(x), TN_BUSY);
+  EXPECT(tn_variable_wait(x), TN_BUSY);
+  cr_assert_eq(p.n_asked, 3);
+  EXPECT(tn_variable_wait(x), TN_OK);
+  tn_variable_release(x);
+  tn_runtime_release(rt);
+}
+
 typedef struct place {
   pthread_t thread;
   sem_t done;

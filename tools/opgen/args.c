@@ -36,6 +36,11 @@ static const option options[] = {
     {"--for", TAKES_FOR, true, NULL},
     {"--missing", TAKES_MISSING, false, NULL},
     {"--limit", TAKES_LIMIT, true, NULL},
+    {"-e", TAKES_EXPRESSION, true, NULL},
+    {"--op", TAKES_OP, true, NULL},
+    {"--param", TAKES_PARAMS, true, NULL},
+    {"--grad", TAKES_GRAD, false, NULL},
+    {"--dtype", TAKES_DTYPE, true, NULL},
     {"--help", EVERY_COMMAND, false, NULL},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -145,8 +150,35 @@ static bool set_new(opgen_args *args, const option *o, const char *value) {
   }
 }
 
+/* Sets the options of `opgen eval`. */
+static bool set_eval(opgen_args *args, const option *o, const char *value) {
+  switch (o->bit) {
+    case TAKES_EXPRESSION:
+      args->expression = value;
+      return true;
+    case TAKES_OP:
+      args->op = value;
+      return true;
+    case TAKES_PARAMS:
+      args->params[args->n_params++] = value;
+      return true;
+    case TAKES_DTYPE:
+      args->dtype = value;
+      return true;
+    default:
+      args->grad = true;
+      return true;
+  }
+}
+
 static bool set_option(opgen_args *args, const option *o, const char *value) {
   switch (o->bit) {
+    case TAKES_EXPRESSION:
+    case TAKES_OP:
+    case TAKES_PARAMS:
+    case TAKES_GRAD:
+    case TAKES_DTYPE:
+      return set_eval(args, o, value);
     case TAKES_KERNELS:
     case TAKES_FROM:
     case TAKES_FOR:
@@ -226,6 +258,12 @@ static bool read_option(opgen_args *args, unsigned takes, int argc, char **argv,
   return false;
 }
 
+/* Tests whether an argument is an input of `opgen eval`: -4. */
+static bool is_negative_number(const char *text, unsigned takes) {
+  return (takes & TAKES_EXPRESSION) != 0 &&
+         strchr("0123456789.", text[1]) != NULL;
+}
+
 bool opgen_args_init(opgen_args *args, unsigned takes, int argc, char **argv) {
   const char *command = args->command;
   const tn__env *env = tn__env_default();
@@ -234,12 +272,15 @@ bool opgen_args_init(opgen_args *args, unsigned takes, int argc, char **argv) {
   args->files = tn__alloc(env, bytes);
   args->with = tn__alloc(env, bytes);
   args->lints = tn__alloc(env, bytes);
-  if (args->files == NULL || args->with == NULL || args->lints == NULL) {
+  args->params = tn__alloc(env, bytes);
+  if (args->files == NULL || args->with == NULL || args->lints == NULL ||
+      args->params == NULL) {
     fprintf(stderr, "opgen: out of memory\n");
     return false;
   }
   for (int i = 0; i < argc; ++i) {
-    if (argv[i][0] != '-' || argv[i][1] == '\0')
+    if (argv[i][0] != '-' || argv[i][1] == '\0' ||
+        is_negative_number(argv[i], takes))
       args->files[args->n_files++] = argv[i];
     else if (!read_option(args, takes, argc, argv, &i))
       return false;
@@ -251,4 +292,5 @@ void opgen_args_deinit(opgen_args *args) {
   tn__free(tn__env_default(), (void *)args->files);
   tn__free(tn__env_default(), (void *)args->with);
   tn__free(tn__env_default(), (void *)args->lints);
+  tn__free(tn__env_default(), (void *)args->params);
 }

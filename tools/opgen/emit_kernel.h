@@ -191,11 +191,6 @@ const char *formula_find_twin(const kernel_pass *pass, const formula_use *use,
 
 /* ----------------------------------------------------------------- expr_c.c */
 
-/* Tests whether a power is written as a product, or as a quotient of 1; and
- * whether it is written as a root. */
-bool formula_is_product(const tnm_expr *expr, int class_bit);
-bool formula_is_root(const tnm_expr *expr);
-
 /* Writes the statements that compute a formula and return its value, in one of
  * its classes. Names are those of formula_variable(). */
 void emit_formula(const kernel_pass *pass, const tnm_expr *expr, int class_bit);

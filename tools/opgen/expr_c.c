@@ -5,7 +5,6 @@
  * the formula, so the variables change no result.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -226,14 +225,6 @@ static piece write_negative(writer *w, const tnm_expr *expr) {
   return PIECE(w, UNARY, VALUE, "-%s", as_bracketed(w, part, UNARY));
 }
 
-/* The value of an exponent that is a plain number, otherwise 0. */
-static double constant_exponent(const tnm_expr *expr) {
-  if (expr->kind == TNM_NUMBER) return expr->number;
-  if (expr->kind == TNM_NEG && expr->args[0]->kind == TNM_NUMBER)
-    return -expr->args[0]->number;
-  return 0;
-}
-
 static piece multiply_pieces(writer *w, piece a, piece b) {
   piece parts[2] = {a, b};
   return write_infix(w, "*", PRODUCT, parts);
@@ -258,34 +249,13 @@ static piece write_product(writer *w, piece base, uint64_t exponent) {
   return result;
 }
 
-/* A power of an integer is written out up to this number of factors. */
-#define MANY_FACTORS 16
-
-static bool is_power(const tnm_expr *expr) {
-  return (expr->kind == TNM_BINARY && expr->op == '^') ||
-         (expr->kind == TNM_CALL && expr->index == TNM_F_POW);
-}
-
-bool formula_is_root(const tnm_expr *expr) {
-  return is_power(expr) && constant_exponent(expr->args[1]) == 0.5;
-}
-
-bool formula_is_product(const tnm_expr *expr, int class_bit) {
-  const bool is_float = (class_bit & TNM_CLASS_FLOATS) != 0;
-  if (!is_power(expr)) return false;
-  const double exponent = constant_exponent(expr->args[1]);
-  const double most = is_float ? 4 : MANY_FACTORS;
-  return exponent == -1 ||
-         (exponent >= 1 && exponent <= most && exponent == floor(exponent));
-}
-
 static piece write_power(writer *w, const tnm_expr *expr) {
-  const double exponent = constant_exponent(expr->args[1]);
+  const double exponent = tnm_power_exponent(expr);
   if (exponent == 1) return write_expr(w, expr->args[0]);
-  if (exponent >= 2 && formula_is_product(expr, w->class_bit))
+  if (exponent >= 2 && tnm_expr_is_product(expr, w->class_bit))
     return write_product(w, render_term(w, expr->args[0]), (uint64_t)exponent);
   piece parts[2] = {render_value(w, expr->args[0])};
-  if (formula_is_root(expr)) return call_math(w, "sqrt", parts, 1);
+  if (tnm_expr_is_root(expr)) return call_math(w, "sqrt", parts, 1);
   if (exponent == -1) {
     const piece one = PIECE(w, ATOM, VALUE, "1.0%s", literal_suffix(w));
     piece quotient[2] = {as_operand(w, one), parts[0]};

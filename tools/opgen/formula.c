@@ -3,7 +3,6 @@
  * types, its name in generated code, and the functions themselves.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -254,41 +253,6 @@ int formula_least_class(const kernel_pass *pass, const formula_use *use) {
   return least;
 }
 
-/* Tests whether an exponent is allowed for a power of integers. */
-static bool is_whole(const tnm_expr *expr) {
-  return expr->kind == TNM_NUMBER && expr->number == floor(expr->number);
-}
-
-/* The classes that contain a number or, after a minus, its negative. In u64
- * that wraps: manifests have no such number, but a constant part of a formula
- * may have this value. */
-static int classes_of_number(const tnm_expr *number, bool negative) {
-  int classes = TNM_CLASS_FLOATS;
-  for (int i = TNM_CLASS_I32; i <= TNM_CLASS_I64; i <<= 1)
-    if (tnm_class_has(i, number, negative)) classes |= i;
-  if (tnm_class_has(TNM_CLASS_U64, number, false)) classes |= TNM_CLASS_U64;
-  return classes;
-}
-
-/* The classes in which a formula is defined. */
-static int classes_of_formula(const tnm_expr *expr) {
-  int classes = TNM_CLASS_ALL;
-  if (expr->kind == TNM_NUMBER) return classes_of_number(expr, false);
-  if (expr->kind == TNM_NEG && expr->args[0]->kind == TNM_NUMBER)
-    return classes_of_number(expr->args[0], true);
-  if (expr->kind == TNM_CALL)
-    classes = (int)tnm_function_at(expr->index)->classes;
-  if (expr->kind == TNM_REDUCE &&
-      (expr->index == TNM_R_MEAN || expr->index == TNM_R_LOGSUMEXP))
-    classes = TNM_CLASS_FLOATS;
-  const bool is_power = (expr->kind == TNM_BINARY && expr->op == '^') ||
-                        (expr->kind == TNM_CALL && expr->index == TNM_F_POW);
-  if (is_power && !is_whole(expr->args[1])) classes = TNM_CLASS_FLOATS;
-  for (uint32_t i = 0; i < expr->n_args; ++i)
-    classes &= classes_of_formula(expr->args[i]);
-  return classes;
-}
-
 static size_t count_nodes(const tnm_expr *expr) {
   size_t n = 1;
   for (uint32_t i = 0; i < expr->n_args; ++i) n += count_nodes(expr->args[i]);
@@ -330,7 +294,7 @@ bool formula_use_all(const kernel_pass *pass, formula_use *use) {
     targets[i] = name_target(pass, &pass->formulas[i]);
     collect_all(&targets[i], use);
     collect_all(pass->formulas[i].expr, use);
-    classes &= classes_of_formula(pass->formulas[i].expr);
+    classes &= tnm_expr_classes(pass->formulas[i].expr);
   }
   use->classes = classes & classes_of_types(pass, use) & ~TNM_CLASS_U64;
   return true;
@@ -339,8 +303,7 @@ bool formula_use_all(const kernel_pass *pass, formula_use *use) {
 bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
                       formula_use *use) {
   if (!formula_use_list(pass, formula, use)) return false;
-  use->classes =
-      classes_of_types(pass, use) & classes_of_formula(formula->expr);
+  use->classes = classes_of_types(pass, use) & tnm_expr_classes(formula->expr);
   const tn_arg *arg = target_arg(pass, formula);
   use->gives_truth = arg->dtype_param == TN_NONE && arg->dtype_var == TN_NONE &&
                      arg->dtype == TN_BOOL;
@@ -461,7 +424,7 @@ static void add_params(const kernel_pass *pass, const formula_use *use,
 
 /* Tests whether an expression calls a function that has such a form. */
 static bool has_form(const tnm_expr *expr, formula_form form) {
-  if (formula_is_root(expr) && formula_has_form("sqrt", form)) return true;
+  if (tnm_expr_is_root(expr) && formula_has_form("sqrt", form)) return true;
   if (expr->kind == TNM_CALL &&
       formula_has_form(tnm_function_at(expr->index)->name, form))
     return true;
@@ -481,7 +444,7 @@ formula_form formula_second_form(const formula_use *use, int class_bit) {
 static bool fits_wide(const tnm_expr *expr) {
   for (uint32_t i = 0; i < expr->n_args; ++i)
     if (!fits_wide(expr->args[i])) return false;
-  if (formula_is_product(expr, TNM_CLASS_F32) || formula_is_root(expr))
+  if (tnm_expr_is_product(expr, TNM_CLASS_F32) || tnm_expr_is_root(expr))
     return true;
   if (expr->kind == TNM_CALL)
     return formula_has_form(tnm_function_at(expr->index)->name, FORM_WIDE);

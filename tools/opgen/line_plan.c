@@ -59,7 +59,7 @@ static bool is_expensive(const tnm_expr *e) {
     return true;
   if (e->kind == TNM_BINARY && strchr("/%", e->op) != NULL) return true;
   if (e->kind == TNM_BINARY && e->op == '^' &&
-      !formula_is_product(e, TNM_CLASS_F32))
+      !tnm_expr_is_product(e, TNM_CLASS_F32))
     return true;
   for (uint32_t i = 0; i < e->n_args; ++i)
     if (is_expensive(e->args[i])) return true;

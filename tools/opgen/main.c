@@ -171,6 +171,25 @@ static const char docs_notes[] =
     "An example that comes out otherwise than the manifest states is an "
     "error.\n";
 
+static const row eval_rows[] = {
+    {TAKES_EXPRESSION, "EXPRESSION", NULL,
+     "a formula instead of FILE; its names that are no `--param`\n"
+     "are the inputs, in the order of their first use"},
+    {TAKES_OP, "NAME", NULL, "the operator, if FILE has several"},
+    {TAKES_PARAMS, "NAME=VALUE", NULL, "a parameter; repeatable"},
+    {TAKES_DTYPE, "TYPE", NULL,
+     "element type of the inputs; f32 where it is possible"},
+    {TAKES_GRAD, NULL, NULL,
+     "also the gradients of the inputs, for gradients of ones"},
+    {0, NULL, NULL, NULL},
+};
+
+static const char eval_notes[] =
+    "FILE is a manifest of formulas. An INPUT is a number or nested lists, as "
+    "in\n"
+    "'[[1, 2], [3, 4]]'. The formula is interpreted; `opgen generate` makes "
+    "fast\nkernels of it.\n";
+
 static const char explain_notes[] =
     "CODE is the text in brackets after an error, such as E0012; without\nit, "
     "every code is listed.\n";
@@ -208,6 +227,10 @@ static const command commands[] = {
      "write the manual of a plugin",
      TAKES_OUT_DIR | TAKES_PAGES | TAKES_PLUGIN | TAKES_WITH | TAKES_LIMIT, 1,
      1, cmd_docs, docs_rows, docs_notes},
+    {"eval", "FILE|-e EXPRESSION INPUT... [--param NAME=VALUE] [--grad]",
+     "compute a formula without a compiler",
+     TAKES_EXPRESSION | TAKES_OP | TAKES_PARAMS | TAKES_GRAD | TAKES_DTYPE, 1,
+     SIZE_MAX, cmd_eval, eval_rows, eval_notes},
     {"explain", "[CODE]", "say more about an error", 0, 0, 1, cmd_explain, NULL,
      explain_notes},
 };

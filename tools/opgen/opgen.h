@@ -11,8 +11,8 @@
  *   trial*.c     a built plugin in a child process: loading, examples
  *   lint*.c      possible improvements of a manifest
  *   built.c      checks of a built plugin
- *   diff.h, docs.h
- *                common parts of two larger commands
+ *   diff.h, docs.h, eval.h
+ *                common parts of three larger commands
  *   emit.h       contents of the generated files
  */
 #ifndef OPGEN_OPGEN_H_
@@ -62,6 +62,12 @@ typedef struct opgen_args {
   const char *target; /* of `opgen new`: the operator of the new kernels */
   bool missing;
   bool help;
+  const char *expression; /* of `opgen eval`; NULL: a file */
+  const char *op;
+  const char **params; /* the argument of each --param */
+  size_t n_params;
+  const char *dtype;
+  bool grad;
 } opgen_args;
 
 /* Bits of the options that a command accepts. */
@@ -83,7 +89,12 @@ enum {
   TAKES_MISSING = 1u << 14,
   TAKES_CUDA = 1u << 15,
   TAKES_FOR = 1u << 16,
-  TAKES_LIMIT = 1u << 17
+  TAKES_LIMIT = 1u << 17,
+  TAKES_EXPRESSION = 1u << 18,
+  TAKES_OP = 1u << 19,
+  TAKES_PARAMS = 1u << 20,
+  TAKES_GRAD = 1u << 21,
+  TAKES_DTYPE = 1u << 22
 };
 
 /* The name of an option, "--with", and its possible values, with `|` between;
@@ -122,6 +133,7 @@ int cmd_explain(const opgen_args *args);
 int cmd_fmt(const opgen_args *args);
 int cmd_diff(const opgen_args *args);
 int cmd_docs(const opgen_args *args);
+int cmd_eval(const opgen_args *args);
 
 /* Reads a plugin and prints its messages. NULL if there are errors. */
 tnm_plugin *opgen_read(const opgen_args *args, const char *path);

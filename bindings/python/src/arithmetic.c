@@ -12,7 +12,7 @@ typedef struct rule {
   const char *broadcast; /* of any shapes */
   const char *scalar;    /* array and number, or NULL: through an array */
   const char *reversed;  /* number and array */
-  bool divides;          /* floats only */
+  bool divides;          /* floats only; or integers in another way */
   bool is_integer;       /* a number may be an integer only */
 } rule;
 
@@ -54,7 +54,7 @@ static const rule rules[N_RULES] = {
     [MOD] = {"mod", ELEMWISE("mod"), ELEMWISE("broadcast_mod"),
              ELEMWISE("mod_scalar"), ELEMWISE("rmod_scalar"), false, false},
     [POWER] = {"power", ELEMWISE("power"), ELEMWISE("broadcast_power"),
-               ELEMWISE("power_scalar"), ELEMWISE("rpower_scalar"), false,
+               ELEMWISE("power_scalar"), ELEMWISE("rpower_scalar"), true,
                false},
     [AND] = {"bitwise_and", NULL, ELEMWISE("bitwise_and"), NULL, NULL, false,
              true},
@@ -78,14 +78,16 @@ static const rule rules[N_RULES] = {
     [GREATER_EQUAL] = {"is_greater_equal", NULL, ELEMWISE("is_greater_equal"),
                        NULL, NULL, false, false}};
 
-/* Operators that were found. */
+/* Operators that were found; owned. */
 static struct {
   py_operator *same, *broadcast, *scalar, *reversed;
 } found[N_RULES];
 
 static py_operator *find(const char *name, py_operator **place) {
-  if (!*place) *place = core_find_operator(name);
-  return *place;
+  if (*place && (*place)->op && core.runtime) return *place;
+  Py_XDECREF((PyObject *)*place); /* its plugin was unloaded */
+  *place = core_find_operator(name);
+  return *place && core_is_usable(*place) ? *place : NULL;
 }
 
 /* -------------------------------------------------------------------- calls */
@@ -96,7 +98,7 @@ static PyObject *run(py_operator *op, PyObject *const *in, size_t n,
   PyObject *result = out;
   if (!op) return NULL;
   Py_XINCREF(out);
-  const core_call call = {op, in, n, params, &result, 1};
+  const core_call call = {op, in, n, params, &result, 1, NULL};
   if (core_run(&call) == 0) return result;
   Py_XDECREF(out);
   return NULL;
@@ -119,7 +121,8 @@ static PyObject *run_arrays(int which, PyObject *left, PyObject *right,
   PyObject *in[] = {left, right};
   const tn_tensor *a = tn_array_tensor(core_array_of(left));
   const tn_tensor *b = tn_array_tensor(core_array_of(right));
-  if (a->dtype != b->dtype || (r->divides && !is_float(a->dtype)))
+  if (a->dtype != b->dtype || (r->divides && !is_float(a->dtype)) ||
+      (a->dtype == TN_BOOL && which <= POWER))
     return core_help("binary", "(sOOO)", r->name, left, right,
                      out ? out : Py_None);
   py_operator *op = r->same && have_one_shape(a, b)
@@ -141,7 +144,8 @@ static bool takes_number(const rule *r, tn_dtype dtype, PyObject *number,
   int overflow;
   const long long integer = PyLong_AsLongLongAndOverflow(number, &overflow);
   *value = (double)integer;
-  return !overflow && integer > -(1ll << 53) && integer < (1ll << 53);
+  return !overflow && integer > -(1ll << 53) && integer < (1ll << 53) &&
+         core_fits(dtype, integer);
 }
 
 static PyObject *run_number(int which, bool reversed, PyObject *array,
@@ -154,8 +158,11 @@ static PyObject *run_number(int which, bool reversed, PyObject *array,
                      reversed ? array : number, out ? out : Py_None);
   py_operator *op = reversed ? find(r->reversed, &found[which].reversed)
                              : find(r->scalar, &found[which].scalar);
-  const tn_params *params = op ? core_scalar_params(op, value) : NULL;
-  return params ? run(op, &array, 1, params, out) : NULL;
+  tn_params *own = NULL;
+  const tn_params *params = op ? core_scalar_params(op, value, &own) : NULL;
+  PyObject *result = params ? run(op, &array, 1, params, out) : NULL;
+  tn_params_release(own);
+  return result;
 }
 
 static PyObject *compute(int which, PyObject *left, PyObject *right,

@@ -68,9 +68,21 @@ static PyObject *refuse_new(PyTypeObject *type, PyObject *args,
 int core_wait(py_array *a) {
   tn_code code;
   CORE_WITHOUT_GIL(code = tn_array_wait(a->array));
-  if (code == TN_OK) return 0;
-  if (!PyErr_CheckSignals()) core_raise(code, a);
-  return -1;
+  if (PyErr_Occurred() || PyErr_CheckSignals()) return -1;
+  if (code != TN_OK) core_raise(code, a);
+  return code == TN_OK ? 0 : -1;
+}
+
+/* Waits in short parts, so that signals end the wait. */
+static tn_code wait_in_parts(py_array *a, uint64_t ns) {
+  const uint64_t part = 100 * 1000 * 1000;
+  tn_code code;
+  do {
+    const uint64_t now = ns < part ? ns : part;
+    CORE_WITHOUT_GIL(code = tn_array_wait_for(a->array, now));
+    ns -= now;
+  } while (code == TN_BUSY && ns > 0 && !PyErr_CheckSignals());
+  return code;
 }
 
 static PyObject *wait_for(PyObject *self, PyObject *args) {
@@ -82,10 +94,10 @@ static PyObject *wait_for(PyObject *self, PyObject *args) {
   } else {
     const double limit = PyFloat_AsDouble(seconds);
     if (PyErr_Occurred()) return NULL;
-    const uint64_t ns = limit <= 0    ? 0
+    const uint64_t ns = !(limit > 0)  ? 0
                         : limit > 1e9 ? UINT64_MAX
                                       : (uint64_t)(limit * 1e9);
-    CORE_WITHOUT_GIL(code = tn_array_wait_for(as_array(self)->array, ns));
+    code = wait_in_parts(as_array(self), ns);
     if (code != TN_OK) return core_raise(code, as_array(self));
   }
   Py_INCREF(self);
@@ -155,6 +167,12 @@ static PyObject *get_gradient(PyObject *self, void *unused) {
   return get_reference(as_array(self)->gradient);
 }
 
+/* Such an array as a gradient could keep itself alive; arrays are not known to
+ * Python's collector of cycles. */
+static bool has_references(const py_array *a) {
+  return a->tape || a->root || a->gradient;
+}
+
 static int set_gradient(PyObject *self, PyObject *value, void *unused) {
   (void)unused;
   if (value == Py_None) value = NULL;
@@ -163,9 +181,15 @@ static int set_gradient(PyObject *self, PyObject *value, void *unused) {
                  (PyObject *)Py_TYPE(value));
     return -1;
   }
-  Py_XINCREF(value);
-  Py_XDECREF(as_array(self)->gradient);
+  if (value && (value == self || has_references(as_array(value)))) {
+    value = core_wrap(tn_array_retain(core_array_of(value)));
+    if (!value) return -1;
+  } else {
+    Py_XINCREF(value);
+  }
+  PyObject *old = as_array(self)->gradient;
   as_array(self)->gradient = value;
+  Py_XDECREF(old);
   return 0;
 }
 
@@ -196,52 +220,95 @@ static PyObject *is_contiguous(PyObject *self, void *unused) {
   return PyBool_FromLong(tn_tensor_is_contiguous(t));
 }
 
-/* Copies the elements, dense and row-major, to an address with room for them.
- */
-static PyObject *read_into(PyObject *self, PyObject *args) {
-  PyObject *address;
-  Py_ssize_t bytes;
+/* Copies the elements into a dense array of NumPy with as many bytes. */
+static PyObject *read_into(PyObject *self, PyObject *to) {
+  size_t bytes;
   tn_code code;
-  if (!PyArg_ParseTuple(args, "On:_read_into", &address, &bytes)) return NULL;
-  void *to = PyLong_AsVoidPtr(address);
-  if (!to && PyErr_Occurred()) return NULL;
-  if (core_wait(as_array(self))) return NULL;
-  CORE_WITHOUT_GIL(code = tn_array_get(core_array_of(self), to, (size_t)bytes));
+  void *data = core_numpy_memory(to, &bytes);
+  if (!data || core_wait(as_array(self))) return NULL;
+  CORE_WITHOUT_GIL(code = tn_array_get(core_array_of(self), data, bytes));
   if (code != TN_OK) return core_raise(code, as_array(self));
   Py_RETURN_NONE;
 }
 
+/* One element of any type. */
+typedef union element {
+  float f32;
+  double f64;
+  int8_t i8;
+  int16_t i16;
+  int32_t i32;
+  int64_t i64;
+  uint8_t u8;
+  uint16_t u16;
+  uint32_t u32;
+  uint64_t u64;
+} element;
+
+/* NULL without an exception for types that must be converted first. */
+static PyObject *make_value(const element *e, tn_dtype dtype) {
+  switch (dtype) {
+    case TN_F32:
+      return PyFloat_FromDouble((double)e->f32);
+    case TN_F64:
+      return PyFloat_FromDouble(e->f64);
+    case TN_I8:
+      return PyLong_FromLong(e->i8);
+    case TN_I16:
+      return PyLong_FromLong(e->i16);
+    case TN_I32:
+      return PyLong_FromLong(e->i32);
+    case TN_I64:
+      return PyLong_FromLongLong(e->i64);
+    case TN_U8:
+      return PyLong_FromLong(e->u8);
+    case TN_U16:
+      return PyLong_FromLong(e->u16);
+    case TN_U32:
+      return PyLong_FromUnsignedLong(e->u32);
+    case TN_U64:
+      return PyLong_FromUnsignedLongLong(e->u64);
+    case TN_BOOL:
+      return PyBool_FromLong(e->u8);
+    default:
+      return NULL;
+  }
+}
+
+/* Waits for the elements and copies them; there is room for all of them. */
+static int read_element(py_array *a, tn_array *array, element *to) {
+  const size_t bytes = (size_t)tn_tensor_bytes(tn_array_tensor(array));
+  tn_code code;
+  if (core_wait(a)) return -1;
+  CORE_WITHOUT_GIL(code = tn_array_get(array, to, bytes));
+  if (code == TN_OK) return 0;
+  core_raise(code, a);
+  return -1;
+}
+
 /* The value of an array with one element, as int, float or bool. */
 static PyObject *get_item_value(PyObject *self, PyObject *unused) {
+  element e = {.u64 = 0};
   tn_array *wide = NULL;
-  union {
-    double f;
-    int64_t i;
-    uint64_t u;
-  } value = {0};
+  py_array *a = as_array(self);
   (void)unused;
-  const tn_tensor *t = tn_array_tensor(core_array_of(self));
-  const uint32_t kind = t->dtype & 0xffu;
-  if (tn_array_size(core_array_of(self)) != 1) {
+  if (tn_array_size(a->array) != 1) {
     PyErr_Format(PyExc_ValueError,
                  "an array with %lld elements is not one number; use numpy()",
-                 (long long)tn_array_size(core_array_of(self)));
+                 (long long)tn_array_size(a->array));
     return NULL;
   }
-  const tn_dtype to = kind == 2 || kind == 4 ? TN_F64
-                      : kind == 1            ? TN_U64
-                                             : TN_I64;
-  if (core_wait(as_array(self))) return NULL;
-  tn_code code = tn_array_cast(core_array_of(self), to, &wide);
-  if (code == TN_OK) {
-    CORE_WITHOUT_GIL(code = tn_array_get(wide, &value, sizeof value));
-    tn_array_release(wide);
-  }
-  if (code != TN_OK) return core_raise(code, as_array(self));
-  if (t->dtype == TN_BOOL) return PyBool_FromLong(value.i != 0);
-  if (to == TN_F64) return PyFloat_FromDouble(value.f);
-  return to == TN_U64 ? PyLong_FromUnsignedLongLong(value.u)
-                      : PyLong_FromLongLong(value.i);
+  if (read_element(a, a->array, &e)) return NULL;
+  PyObject *value = make_value(&e, tn_array_tensor(a->array)->dtype);
+  if (value || PyErr_Occurred()) return value;
+  const tn_dtype dtype = tn_array_tensor(a->array)->dtype;
+  if (dtype != TN_F16 && dtype != TN_BF16)
+    return core_help("item", "(O)", self);
+  const tn_code code = tn_array_cast(a->array, TN_F64, &wide);
+  if (code != TN_OK) return core_raise(code, a);
+  const int failed = read_element(a, wide, &e);
+  tn_array_release(wide);
+  return failed ? NULL : PyFloat_FromDouble(e.f64);
 }
 
 /* -------------------------------------------------------------------- views */
@@ -381,7 +448,7 @@ static PyMethodDef methods[] = {
      "item($self, /)\n--\n\n"
      "The value of an array with one element: an int, a float or a bool."},
     {"_request_gradient", request_gradient, METH_VARARGS, NULL},
-    {"_read_into", read_into, METH_VARARGS, NULL},
+    {"_read_into", read_into, METH_O, NULL},
     {"_reshape", view_reshaped, METH_O, NULL},
     {"_broadcast", view_broadcast, METH_O, NULL},
     {"_transpose", view_transposed, METH_O, NULL},

@@ -56,8 +56,19 @@ static void note_site(py_array *a) {
   }
 }
 
+static tn_code prepare(const core_call *c, const tn_inputs *in,
+                       const tn_outputs *out) {
+  const tn_preparation preparation = {.struct_size = sizeof preparation,
+                                      .op = c->op->op,
+                                      .params = c->params,
+                                      .inputs = *in,
+                                      .outputs = *out};
+  return tn_call_prepare(core.runtime, &preparation, c->prepared);
+}
+
 static tn_code call_now(const core_call *c, const py_tape *tape,
                         const tn_inputs *in, const tn_outputs *out) {
+  if (c->prepared) return prepare(c, in, out);
   if (!tape) return tn_call(core.runtime, c->op->op, in, c->params, out);
   return tape->train
              ? tn_tape_call_train(tape->tape, c->op->op, in, c->params, out)
@@ -120,245 +131,25 @@ int core_run(const core_call *c) {
   return result;
 }
 
-/* ------------------------------------------------------------------ values */
-
-/* Values of parameters, and objects that they borrow from. */
-typedef struct values {
-  tn_value *v;
-  PyObject **texts; /* bytes */
-  void **lists;
-  size_t n;
-} values;
-
-static int set_text(values *all, tn_value *v, PyObject *text) {
-  PyObject *bytes = PyUnicode_AsUTF8String(text);
-  if (!bytes) return -1;
-  all->texts[all->n] = bytes;
-  v->type = TN_FIELD_STRING;
-  v->as.s = PyBytes_AsString(bytes);
-  return 0;
-}
-
-static int set_list(values *all, tn_value *v, PyObject *list,
-                    const tn_field *f) {
-  const Py_ssize_t n = PySequence_Size(list);
-  if (n < 0) {
-    PyErr_Format(PyExc_TypeError,
-                 "parameter `%s` is a number, a text or a list of numbers, not "
-                 "%R",
-                 f->name, (PyObject *)Py_TYPE(list));
-    return -1;
-  }
-  bool floats = f->type == TN_FIELD_FLOATS;
-  union {
-    int64_t i;
-    double d;
-  } *items = malloc(((size_t)n + 1) * sizeof *items);
-  if (!items) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  all->lists[all->n] = items;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject *item = PySequence_GetItem(list, i);
-    if (!item) return -1;
-    if (floats) {
-      items[i].d = PyFloat_AsDouble(item);
-    } else {
-      PyObject *index = PyNumber_Index(item);
-      items[i].i = index ? PyLong_AsLongLong(index) : -1;
-      Py_XDECREF(index);
-    }
-    Py_DECREF(item);
-    if (PyErr_Occurred()) return -1;
-  }
-  v->type = floats ? TN_FIELD_FLOATS : TN_FIELD_INTS;
-  v->n = (uint32_t)n;
-  if (floats)
-    v->as.floats = (const double *)items;
-  else
-    v->as.ints = (const int64_t *)items;
-  return 0;
-}
-
-static int set_number(tn_value *v, PyObject *number, const tn_field *f) {
-  const bool is_float = PyFloat_Check(number) || f->type == TN_FIELD_FLOAT;
-  if (is_float) {
-    v->type = TN_FIELD_FLOAT;
-    v->as.f = PyFloat_AsDouble(number);
-  } else {
-    PyObject *index = PyNumber_Index(number);
-    v->type = f->type == TN_FIELD_BOOL ? TN_FIELD_BOOL : TN_FIELD_INT;
-    v->as.i = index ? PyLong_AsLongLong(index) : -1;
-    Py_XDECREF(index);
-  }
-  return PyErr_Occurred() ? -1 : 0;
-}
-
-static int set_type(tn_value *v, PyObject *type) {
-  tn_dtype dtype;
-  if (core_parse_dtype(type, &dtype)) return -1;
-  v->type = TN_FIELD_DTYPE;
-  v->as.i = dtype;
-  return 0;
-}
-
-static int set_value(values *all, const tn_field *f, PyObject *object) {
-  tn_value *v = &all->v[all->n];
-  int failed = 0;
-  *v = (tn_value){.key = f->name, .type = TN_FIELD_STRING};
-  if (object == Py_None)
-    v->as.s = NULL;
-  else if (PyUnicode_Check(object))
-    failed = set_text(all, v, object);
-  else if (f->type == TN_FIELD_DTYPE)
-    failed = set_type(v, object);
-  else if (PyFloat_Check(object) || PyLong_Check(object) ||
-           PyIndex_Check(object) || f->type == TN_FIELD_FLOAT)
-    failed = set_number(v, object, f);
-  else
-    failed = set_list(all, v, object, f);
-  ++all->n;
-  return failed;
-}
-
-static void free_values(values *all) {
-  for (size_t i = 0; i < all->n; ++i) {
-    Py_XDECREF(all->texts[i]);
-    free(all->lists[i]);
-  }
-}
-
-/* The named parameters of a call. */
-typedef struct named_params {
-  uint32_t n;
-  uint32_t fields[64];
-  PyObject *objects[64];
-} named_params;
-
-/* New parameters; NULL with an exception. */
-static tn_params *create_params(const py_operator *op, const named_params *p) {
-  tn_value v[64];
-  PyObject *texts[64] = {NULL};
-  void *lists[64] = {NULL};
-  values all = {v, texts, lists, 0};
-  tn_params *params = NULL;
-  int failed = 0;
-  for (uint32_t i = 0; i < p->n && !failed; ++i)
-    failed = set_value(&all, op->desc->params[p->fields[i]], p->objects[i]);
-  if (!failed) {
-    const tn_code code = tn_params_create(op->op, all.v, all.n, &params);
-    if (code != TN_OK) core_raise(code, NULL);
-  }
-  free_values(&all);
-  return params;
-}
-
-/* ------------------------------------------------------- repeated parameters
- */
-
-/* Whether two values certainly mean the same. */
-static bool are_same(PyObject *a, PyObject *b) {
-  if (a == b)
-    return PyLong_CheckExact(a) || PyFloat_CheckExact(a) ||
-           PyUnicode_CheckExact(a) || PyBool_Check(a) || a == Py_None;
-  if (PyFloat_CheckExact(a) && PyFloat_CheckExact(b)) {
-    const double x = PyFloat_AsDouble(a), y = PyFloat_AsDouble(b);
-    return memcmp(&x, &y, sizeof x) == 0;
-  }
-  if (!(PyLong_CheckExact(a) && PyLong_CheckExact(b)) &&
-      !(PyUnicode_CheckExact(a) && PyUnicode_CheckExact(b)))
-    return false;
-  const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
-  if (equal < 0) PyErr_Clear();
-  return equal == 1;
-}
-
-static bool is_last(const py_operator *op, size_t k, const named_params *p) {
-  if (!op->last[k].params || op->last[k].n != p->n) return false;
-  for (uint32_t i = 0; i < p->n; ++i)
-    if (op->last[k].fields[i] != p->fields[i] ||
-        !are_same(PyTuple_GetItem(op->last[k].values, i), p->objects[i]))
-      return false;
-  return true;
-}
-
-static void keep_params(py_operator *op, const named_params *p,
-                        tn_params *params) {
-  const uint32_t k = op->next;
-  PyObject *kept = PyTuple_New(p->n);
-  for (uint32_t i = 0; kept && i < p->n; ++i) {
-    Py_INCREF(p->objects[i]);
-    (void)PyTuple_SetItem(kept, i, p->objects[i]);
-    op->last[k].fields[i] = p->fields[i];
-  }
-  PyObject *old = op->last[k].values;
-  tn_params_release(op->last[k].params);
-  op->last[k].values = kept;
-  op->last[k].params = kept ? params : NULL;
-  op->last[k].n = p->n;
-  op->next = 1 - k;
-  Py_XDECREF(old);
-  if (!kept) {
-    PyErr_Clear();
-    tn_params_release(params);
-  }
-}
-
-/* The parameters of a call. *own is set if the caller releases them. */
-static const tn_params *find_params(py_operator *op, const named_params *p,
-                                    tn_params **own) {
-  *own = NULL;
-  for (size_t k = 0; k < 2; ++k)
-    if (is_last(op, k, p)) return op->last[k].params;
-  tn_params *params = create_params(op, p);
-  if (!params) return NULL;
-  if (core.releases || op->may_wait || p->n > CORE_LAST) {
-    *own = params; /* another thread might replace it during the call */
-    return params;
-  }
-  keep_params(op, p, params);
-  return op->last[1 - op->next].params;
-}
-
-const tn_params *core_scalar_params(py_operator *op, double scalar) {
-  for (size_t k = 0; k < CORE_SCALARS; ++k)
-    if (op->scalars[k].params &&
-        memcmp(&op->scalars[k].value, &scalar, sizeof scalar) == 0)
-      return op->scalars[k].params;
-  const tn_value value = tn_value_float("scalar", scalar);
-  tn_params *params = NULL;
-  const tn_code code = tn_params_create(op->op, &value, 1, &params);
-  if (code != TN_OK) {
-    core_raise(code, NULL);
-    return NULL;
-  }
-  const size_t k = op->next_scalar++ % CORE_SCALARS;
-  tn_params_release(op->scalars[k].params);
-  op->scalars[k].value = scalar;
-  op->scalars[k].params = params;
-  return params;
-}
-
 /* ---------------------------------------------------------------- arguments */
 
 /* The arguments of a call. */
 typedef struct arguments {
   PyObject **in; /* borrowed, NULL if omitted */
-  size_t n_in, n_room;
-  size_t n_variadic; /* more than one input of the last name */
-  PyObject *out;     /* borrowed, or NULL */
-  named_params params;
+  size_t n_in;
+  size_t n_variadic;      /* more than one input of the last name */
+  PyObject *out;          /* borrowed, or NULL */
+  tn_prepared **prepared; /* NULL: the call is made */
+  core_params params;
 } arguments;
 
-static int refuse_argument(const py_operator *op, PyObject *name) {
+int core_refuse_argument(const py_operator *op, PyObject *name) {
   PyObject *done = core_help("refuse_argument", "(OO)", op->function, name);
   Py_XDECREF(done);
   return -1;
 }
 
-/* The place of a name among interned ones, or n. */
-static uint32_t find_name(PyObject *const *names, uint32_t n, PyObject *name) {
+uint32_t core_find_name(PyObject *const *names, uint32_t n, PyObject *name) {
   for (uint32_t i = 0; i < n; ++i)
     if (names[i] == name) return i;
   for (uint32_t i = 0; i < n; ++i)
@@ -371,37 +162,44 @@ static int take_named_input(const py_operator *op, arguments *a, uint32_t i,
   if (op->is_variadic && i >= op->desc->n_inputs)
     i += (uint32_t)a->n_variadic - 1;
   if (a->in[i]) {
-    PyErr_Format(PyExc_TypeError, "%s() got two values for `%S`",
-                 op->desc->name, op->input_names[i]);
+    PyErr_Format(PyExc_TypeError, "%s() got two values for `%S`", op->name,
+                 op->input_names[i]);
     return -1;
   }
   a->in[i] = value == Py_None ? NULL : value;
   return 0;
 }
 
+static int take_out_name(arguments *a, PyObject *value) {
+  a->out = value == Py_None ? NULL : value;
+  return 0;
+}
+
 static int take_named(const py_operator *op, arguments *a, PyObject *name,
                       PyObject *value) {
-  const uint32_t p = find_name(op->param_names, op->desc->n_params, name);
+  static PyObject *out;
+  if (!out) out = PyUnicode_InternFromString("out");
+  /* Names in source code are interned, so this finds most of them. */
+  if (name == out) return take_out_name(a, value);
+  const uint32_t p = core_find_name(op->param_names, op->desc->n_params, name);
   if (p < op->desc->n_params) {
-    if (a->params.n == 64) return refuse_argument(op, name);
+    if (a->params.n == 64) return core_refuse_argument(op, name);
     a->params.fields[a->params.n] = p;
     a->params.objects[a->params.n++] = value;
     return 0;
   }
-  const uint32_t i = find_name(op->input_names, op->n_in, name);
+  const uint32_t i = core_find_name(op->input_names, op->n_in, name);
   if (i < op->n_in) return take_named_input(op, a, i, value);
-  if (PyUnicode_CompareWithASCIIString(name, "out") == 0) {
-    a->out = value == Py_None ? NULL : value;
-    return 0;
-  }
-  return refuse_argument(op, name);
+  if (PyUnicode_CompareWithASCIIString(name, "out") == 0)
+    return take_out_name(a, value);
+  return core_refuse_argument(op, name);
 }
 
 static int refuse_count(const py_operator *op, Py_ssize_t n) {
   PyErr_Format(PyExc_TypeError,
-               "%s() takes at most %u arrays but %zd were given; name its "
+               "%s() takes at most %u array%s but %zd were passed; name its "
                "parameters",
-               op->desc->name, (unsigned)op->n_in, n);
+               op->name, (unsigned)op->n_in, op->n_in == 1 ? "" : "s", n);
   return -1;
 }
 
@@ -466,22 +264,21 @@ static int take_out(const py_operator *op, PyObject *out, PyObject **to,
     return 0;
   }
   if (!PyTuple_Check(out) && !PyList_Check(out)) {
-    PyErr_Format(PyExc_TypeError, "%s(): `out` must be %s, not %R",
-                 op->desc->name,
+    PyErr_Format(PyExc_TypeError, "%s(): `out` must be %s, not %R", op->name,
                  n == 1 ? "an Array" : "a tuple of Arrays and None",
                  (PyObject *)Py_TYPE(out));
     return -1;
   }
   if (PySequence_Size(out) != (Py_ssize_t)n) {
     PyErr_Format(PyExc_ValueError, "%s() has %u outputs; `out` has %zd",
-                 op->desc->name, (unsigned)n, PySequence_Size(out));
+                 op->name, (unsigned)n, PySequence_Size(out));
     return -1;
   }
   for (uint32_t i = 0; i < n; ++i) {
     PyObject *item = PySequence_GetItem(out, i);
     if (item && item != Py_None && !core_is_array(item))
       PyErr_Format(PyExc_TypeError, "%s(): `out` has %R, which is no Array",
-                   op->desc->name, item);
+                   op->name, item);
     if (!item || PyErr_Occurred()) {
       Py_XDECREF(item);
       return -1;
@@ -516,7 +313,7 @@ static PyObject *run_counted(py_operator *op, const arguments *a,
   size_t n_in = a->n_in;
   if (!out) return PyErr_NoMemory();
   while (op->desc->n_aux == 0 && n_in > 0 && !a->in[n_in - 1]) --n_in;
-  const core_call call = {op, a->in, n_in, params, out, n_out};
+  const core_call call = {op, a->in, n_in, params, out, n_out, a->prepared};
   if (take_out(op, a->out, out, n_out) == 0 && core_run(&call) == 0) {
     result = make_result(out, n_out);
   } else {
@@ -530,7 +327,7 @@ static PyObject *run_arguments(py_operator *op, const arguments *a) {
   tn_params *own = NULL;
   const tn_params *params = NULL;
   uint32_t n_out = op->n_visible;
-  if (a->params.n > 0 && !(params = find_params(op, &a->params, &own)))
+  if (a->params.n > 0 && !(params = core_find_params(op, &a->params, &own)))
     return NULL;
   if (!op->is_plain) {
     const uint32_t n_in = (uint32_t)a->n_in - op->desc->n_aux;
@@ -587,7 +384,8 @@ static bool is_for_graph(PyObject *const *args, Py_ssize_t n) {
 
 /* The call with the items of the last argument as arguments. */
 static PyObject *call_spread(py_operator *op, PyObject *const *args,
-                             Py_ssize_t n, PyObject *names) {
+                             Py_ssize_t n, PyObject *names,
+                             tn_prepared **prepared) {
   PyObject *list = PySequence_Tuple(args[n - 1]), *result = NULL;
   if (!list) return NULL;
   const Py_ssize_t n_items = PyTuple_Size(list);
@@ -600,7 +398,7 @@ static PyObject *call_spread(py_operator *op, PyObject *const *args,
       all[n - 1 + i] = PyTuple_GetItem(list, i);
     for (Py_ssize_t i = 0; i < n_names; ++i)
       all[n - 1 + n_items + i] = args[n + i];
-    result = core_call_operator((PyObject *)op, all, n - 1 + n_items, names);
+    result = core_call_or_prepare(op, all, n - 1 + n_items, names, prepared);
   } else {
     PyErr_NoMemory();
   }
@@ -609,15 +407,20 @@ static PyObject *call_spread(py_operator *op, PyObject *const *args,
   return result;
 }
 
-PyObject *core_call_operator(PyObject *self, PyObject *const *args,
-                             Py_ssize_t n, PyObject *names) {
-  py_operator *op = (py_operator *)(void *)self;
+PyObject *core_call_or_prepare(py_operator *op, PyObject *const *args,
+                               Py_ssize_t n, PyObject *names,
+                               tn_prepared **prepared) {
   const Py_ssize_t n_names = names ? PyTuple_Size(names) : 0;
   PyObject *few[2 * FEW] = {NULL}, **room = few, *result = NULL;
-  arguments a = {.params = {.n = 0}};
+  arguments a; /* most of it is not used by most calls */
   int failed = 0;
+  if (!core_is_usable(op)) return NULL;
   if (is_for_graph(args, n + n_names)) return call_symbols(op, args, n, names);
-  if (ends_in_list(op, args, n)) return call_spread(op, args, n, names);
+  if (ends_in_list(op, args, n))
+    return call_spread(op, args, n, names, prepared);
+  a.params.n = 0;
+  a.out = NULL;
+  a.prepared = prepared;
   count_operands(op, &a, n);
   if (a.n_in > FEW) room = calloc(2 * a.n_in, sizeof *room);
   if (!room) return PyErr_NoMemory();
@@ -629,4 +432,10 @@ PyObject *core_call_operator(PyObject *self, PyObject *const *args,
     result = call_converted(op, &a, room + (a.n_in > FEW ? a.n_in : FEW));
   if (room != few) free(room);
   return result;
+}
+
+PyObject *core_call_operator(PyObject *self, PyObject *const *args,
+                             Py_ssize_t n, PyObject *names) {
+  return core_call_or_prepare((py_operator *)(void *)self, args, n, names,
+                              NULL);
 }

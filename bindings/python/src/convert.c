@@ -19,7 +19,12 @@ typedef struct numpy_array {
   PyObject *descr;
 } numpy_array;
 
-enum { NUMPY_DENSE = 0x1, NUMPY_ALIGNED = 0x100, NUMPY_NATIVE = 0x200 };
+enum {
+  NUMPY_DENSE = 0x1,
+  NUMPY_ALIGNED = 0x100,
+  NUMPY_NATIVE = 0x200,
+  NUMPY_WRITEABLE = 0x400
+};
 
 /* ------------------------------------------------------------ types, shapes */
 
@@ -47,7 +52,8 @@ static int parse_size(PyObject *object, int64_t *out) {
 }
 
 int core_parse_shape(PyObject *object, int64_t shape[TN_MAX_NDIM]) {
-  if (PyLong_Check(object)) return parse_size(object, shape) ? -1 : 1;
+  if (PyIndex_Check(object) && !PySequence_Check(object))
+    return parse_size(object, shape) ? -1 : 1;
   const Py_ssize_t n = PySequence_Size(object);
   if (n < 0) {
     PyErr_Format(PyExc_TypeError,
@@ -109,10 +115,46 @@ static PyObject *make_number(double value, tn_dtype dtype) {
   return result;
 }
 
-static PyObject *make_integer(PyObject *object, tn_dtype dtype) {
-  const int64_t value = PyLong_AsLongLong(object);
+bool core_fits(tn_dtype dtype, long long value) {
+  const uint32_t kind = dtype & 0xffu, bits = dtype >> 8 & 0xffu;
+  if (kind == 1) return value >= 0 && (bits >= 63 || value < 1ll << bits);
+  if (kind != 0 || bits == 64) return true;
+  return value >= -(1ll << (bits - 1)) && value < 1ll << (bits - 1);
+}
+
+static PyObject *refuse_integer(PyObject *object, tn_dtype dtype) {
+  PyErr_Format(PyExc_OverflowError,
+               "%S is outside of the range of %s; convert the array to a wider "
+               "type first",
+               object, tn_dtype_name(dtype));
+  return NULL;
+}
+
+/* An integer that i64 does not have: u64, or a float. */
+static PyObject *make_large(PyObject *object, tn_dtype dtype, bool is_own) {
+  const uint32_t kind = dtype & 0xffu;
+  uint64_t value;
+  if (kind == 2 || kind == 4) {
+    const double number = PyLong_AsDouble(object);
+    return PyErr_Occurred() ? NULL : make_number(number, dtype);
+  }
+  if (!is_own && dtype != TN_U64) return refuse_integer(object, dtype);
+  value = PyLong_AsUnsignedLongLong(object);
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    return refuse_integer(object, TN_U64);
+  }
+  return make_array(&(tn_spec){TN_U64, 0, NULL}, &value, sizeof value);
+}
+
+/* `is_own`: the type is not that of an array, so it may be u64 as well. */
+static PyObject *make_integer(PyObject *object, tn_dtype dtype, bool is_own) {
+  int overflow;
+  const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
   tn_array *array = NULL;
+  if (overflow) return make_large(object, dtype, is_own);
   if (value == -1 && PyErr_Occurred()) return NULL;
+  if (!core_fits(dtype, value)) return refuse_integer(object, dtype);
   PyObject *wide =
       make_array(&(tn_spec){TN_I64, 0, NULL}, &value, sizeof value);
   if (!wide || dtype == TN_I64) return wide;
@@ -157,6 +199,25 @@ static PyObject *copy_numpy(const numpy_array *from) {
   return make_array(&(tn_spec){dtype, from->ndim, shape}, from->data, bytes);
 }
 
+void *core_numpy_memory(PyObject *object, size_t *bytes) {
+  PyObject *capsule = PyObject_GetAttrString(object, "__array_struct__");
+  const numpy_array *a = capsule && PyCapsule_CheckExact(capsule)
+                             ? PyCapsule_GetPointer(capsule, NULL)
+                             : NULL;
+  const int wanted = NUMPY_DENSE | NUMPY_WRITEABLE;
+  void *data = NULL;
+  if (a && a->two == 2 && (a->flags & wanted) == wanted) {
+    *bytes = (size_t)a->itemsize;
+    for (int i = 0; i < a->ndim; ++i) *bytes *= (size_t)a->shape[i];
+    data = a->data;
+  }
+  Py_XDECREF(capsule);
+  if (!data && !PyErr_Occurred())
+    PyErr_SetString(PyExc_ValueError,
+                    "elements are copied to dense, writeable arrays of NumPy");
+  return data;
+}
+
 PyObject *core_convert(PyObject *object, const py_array *like) {
   if (core_is_array(object)) {
     Py_INCREF(object);
@@ -170,7 +231,9 @@ PyObject *core_convert(PyObject *object, const py_array *like) {
     return make_array(&(tn_spec){TN_BOOL, 0, NULL}, &value, sizeof value);
   }
   if (PyLong_Check(object))
-    return make_integer(object, type_beside(like, false, TN_I64));
+    return make_integer(
+        object, type_beside(like, false, TN_I64),
+        !like || tn_array_tensor(like->array)->dtype == TN_BOOL);
   PyObject *capsule = PyObject_HasAttrString(object, "__array_struct__")
                           ? PyObject_GetAttrString(object, "__array_struct__")
                           : NULL;

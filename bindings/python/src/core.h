@@ -36,6 +36,7 @@ typedef struct core_state {
   PyTypeObject *array_type;
   PyTypeObject *operator_type;
   PyTypeObject *tape_type;
+  PyTypeObject *prepared_type;
   PyObject *errors;  /* the module tenon._errors */
   PyObject *helpers; /* the module tenon._array: slow cases in Python */
 } core_state;
@@ -111,9 +112,11 @@ int core_wait(py_array *array);
  * of numbers, an array of NumPy or of another framework. `like` may be NULL: an
  * array with the type that numbers get. */
 PyObject *core_convert(PyObject *object, const py_array *like);
-PyObject *core_py_array(PyObject *self, PyObject *const *args, Py_ssize_t n);
-PyObject *core_numpy_copy(PyObject *self, PyObject *unused);
-PyObject *core_numpy_struct(PyObject *self, void *unused);
+/* The memory of a dense, writeable array of NumPy, and its size. NULL with an
+ * exception. Borrowed while the array lives. */
+void *core_numpy_memory(PyObject *object, size_t *bytes);
+/* Whether an integer is in the range of a type; floats have all. */
+bool core_fits(tn_dtype dtype, long long value);
 int core_parse_dtype(PyObject *object, tn_dtype *out);
 /* The sizes of a shape; their number, or -1 with an exception. */
 int core_parse_shape(PyObject *object, int64_t shape[TN_MAX_NDIM]);
@@ -124,8 +127,6 @@ int core_parse_shape(PyObject *object, int64_t shape[TN_MAX_NDIM]);
 PyObject *core_to_dlpack(PyObject *self, PyObject *args, PyObject *named);
 PyObject *core_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *core_from_dlpack(PyObject *module, PyObject *object);
-/* Objects that other threads have released. */
-void core_drop_later(PyObject *object);
 
 /* index.c -------------------------------------------------------------------
  */
@@ -146,14 +147,18 @@ enum { CORE_LAST = 8, CORE_SCALARS = 4 };
 /* An operator that Python code can call. */
 typedef struct py_operator {
   PyObject ob_base;
-  tn_operator *op;
+  tn_operator *op; /* NULL since its plugin was unloaded */
   const tn_op *desc;
   PyObject **input_names; /* then those of states */
   PyObject **param_names;
   PyObject *function; /* the object that users call; not owned */
   PyMethodDef method;
+  char *name; /* without the plugin */
+  char *full_name;
   char *doc;
-  uint32_t n_in; /* inputs and states */
+  struct py_operator *previous, *following; /* of all that exist */
+  uint32_t n_in;                            /* inputs and states */
+  uint32_t n_params;
   uint32_t n_visible;
   bool is_plain; /* the number of outputs is fixed */
   bool is_variadic;
@@ -174,15 +179,33 @@ typedef struct py_operator {
 
 PyTypeObject *core_make_operator_type(PyObject *module);
 PyObject *core_operator(PyObject *module, PyObject *name);
-/* The operator of a name, for calls from C. Not owned; NULL with an exception.
- */
+/* The operator of a name, for calls from C; the caller releases it. NULL with
+ * an exception. */
 py_operator *core_find_operator(const char *name);
+
+/* A name as bytes; NULL with an exception. */
+PyObject *core_read_name(PyObject *name);
+/* Releases the parameters that operators of a plugin keep. */
+void core_drop_params(const char *plugin);
+/* Makes the operators of a plugin that was unloaded unusable. */
+void core_disable(const char *plugin);
+/* Whether the operator can be called; else an exception. */
+bool core_is_usable(const py_operator *op);
 
 /* call.c --------------------------------------------------------------------
  */
 
 PyObject *core_call_operator(PyObject *self, PyObject *const *args,
                              Py_ssize_t n, PyObject *names);
+/* Makes a call, or prepares it if there is a place for it. Returns the results.
+ */
+PyObject *core_call_or_prepare(py_operator *op, PyObject *const *args,
+                               Py_ssize_t n, PyObject *names,
+                               tn_prepared **prepared);
+/* The place of a name among interned ones, or n. */
+uint32_t core_find_name(PyObject *const *names, uint32_t n, PyObject *name);
+/* Raises the error of an unknown keyword. Returns -1. */
+int core_refuse_argument(const py_operator *op, PyObject *name);
 
 /* One call with arrays; `out` has n_out places, NULL for new arrays. Returns 0,
  * or -1 with an exception. */
@@ -193,10 +216,38 @@ typedef struct core_call {
   const tn_params *params;
   PyObject **out;
   size_t n_out;
+  tn_prepared **prepared; /* NULL: the call is made */
 } core_call;
 int core_run(const core_call *call);
-/* The parameter `scalar` of an operator. Not owned; NULL with an exception. */
-const tn_params *core_scalar_params(py_operator *op, double scalar);
+
+/* prepare.c -----------------------------------------------------------------
+ */
+
+PyTypeObject *core_make_prepared_type(PyObject *module);
+PyObject *core_prepare(PyObject *module, PyObject *const *args, Py_ssize_t n,
+                       PyObject *names);
+
+/* params.c ------------------------------------------------------------------
+ */
+
+/* The named parameters of a call. */
+typedef struct core_params {
+  uint32_t n;
+  uint32_t fields[64];
+  PyObject *objects[64];
+} core_params;
+
+/* The parameters of a call. *own is set if the caller releases them. NULL with
+ * an exception. */
+const tn_params *core_find_params(py_operator *op, const core_params *p,
+                                  tn_params **own);
+/* The parameter `scalar` of an operator; NULL with an exception. The caller
+ * releases *own after the call, unless it is NULL. */
+const tn_params *core_scalar_params(py_operator *op, double scalar,
+                                    tn_params **own);
+/* Sets a dynamic parameter of a prepared call. -1 with an exception. */
+int core_set_dynamic(tn_prepared *call, const py_operator *op, uint32_t field,
+                     PyObject *object);
 
 /* tape.c --------------------------------------------------------------------
  */

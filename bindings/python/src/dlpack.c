@@ -10,6 +10,8 @@
 
 static const char plain_name[] = "dltensor";
 static const char versioned_name[] = "dltensor_versioned";
+static const char used_name[] = "used_dltensor";
+static const char used_versioned_name[] = "used_dltensor_versioned";
 
 /* ------------------------------------------------------------------- export */
 
@@ -99,14 +101,15 @@ static PyObject *import_capsule(PyObject *capsule) {
   const char *name = versioned ? versioned_name : plain_name;
   void *object = PyCapsule_GetPointer(capsule, name);
   if (!object) return NULL;
+  /* At first, so that no other thread takes it as well. */
+  if (PyCapsule_SetName(capsule, versioned ? used_versioned_name : used_name))
+    return NULL;
   CORE_WITHOUT_GIL(
       code = versioned ? tn_array_from_dlpack_versioned(rt, object, 0, &array)
                        : tn_array_from_dlpack(rt, object, 0, &array));
-  if (code != TN_OK) return core_raise(code, NULL);
-  if (PyCapsule_SetName(
-          capsule, versioned ? "used_dltensor_versioned" : "used_dltensor"))
-    PyErr_Clear();
-  return core_wrap(array);
+  if (code == TN_OK) return core_wrap(array);
+  if (PyCapsule_SetName(capsule, name)) PyErr_Clear();
+  return core_raise(code, NULL);
 }
 
 /* Asks the producer for a capsule: with versions, if it knows them. */

@@ -17,6 +17,7 @@ static PyObject *find_site(const py_array *site) {
 
 PyObject *core_raise(tn_code code, const py_array *site) {
   PyObject *text, *place, *error;
+  if (PyErr_Occurred()) return NULL; /* the handler of a signal has raised it */
   text = PyUnicode_DecodeUTF8(tn_error_text(),
                               (Py_ssize_t)strlen(tn_error_text()), "replace");
   if (!text) return NULL;

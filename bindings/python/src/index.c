@@ -150,7 +150,9 @@ int core_set_item(PyObject *self, PyObject *key, PyObject *value) {
   }
   PyObject *part = find_view(self, key);
   if (!part && PyErr_Occurred()) return -1;
-  if (part)
+  if (part && core_recording)
+    done = core_help("record_item", "(OOO)", self, key, value);
+  else if (part)
     done = core_help("assign", "(OO)", part, value);
   else
     done = core_help("set_item", "(OOO)", self, key, value);

@@ -21,31 +21,65 @@ static void log_line(void *ctx, int32_t level, const char *line) {
   PyGILState_Release(state);
 }
 
-/* Creates the runtime with options that are not NULL. */
+/* Whether a signal, as of Ctrl-C, ends a wait: its handler has raised an
+ * exception on this thread. Python runs handlers on its main thread only. */
+static int32_t check_signals(void *ctx) {
+  (void)ctx;
+  PyGILState_STATE state = PyGILState_Ensure();
+  const int raised = PyErr_CheckSignals();
+  PyGILState_Release(state);
+  return raised != 0;
+}
+
+/* Held by the thread that creates the runtime; others wait for it. */
+static PyThread_type_lock creation;
+static unsigned long creator; /* that thread, or 0 */
+
+/* Creates the runtime, for other threads when its plugins are loaded. */
 static tn_code create_runtime(tn_options *options) {
+  tn_runtime *rt = NULL;
   options->struct_size = sizeof *options;
-  tn_code code;
-  CORE_WITHOUT_GIL(code = tn_runtime_create(options, &core.runtime));
+  options->interrupted = check_signals;
+  /* A function in Python that logs may let other threads run in a call. */
+  if (options->engine == TN_ENGINE_NAIVE || options->log) core.releases = true;
+  tn_code code = tn_runtime_create(options, &rt);
   if (code != TN_OK) return code;
-  if (options->engine == TN_ENGINE_NAIVE) core.releases = true;
-  /* Refused files are in the log. */
-  CORE_WITHOUT_GIL(code = tn_plugins_load_standard(core.runtime));
+  code = tn_plugins_load_standard(rt); /* refused files are in the log */
   (void)code;
+  core.runtime = rt;
   return TN_OK;
+}
+
+/* Returns 0 if the runtime exists now, else -1 with an exception. */
+static int ensure_runtime(tn_options *options) {
+  tn_code code = TN_OK;
+  if (core.ended) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "tenon has ended with the interpreter; call it earlier");
+    return -1;
+  }
+  if (creator == PyThread_get_thread_ident()) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "the function that logs called tenon while the runtime was "
+                    "being created; let it only print");
+    return -1;
+  }
+  Py_BEGIN_ALLOW_THREADS;
+  (void)PyThread_acquire_lock(creation, WAIT_LOCK);
+  creator = PyThread_get_thread_ident();
+  if (!core.runtime) code = create_runtime(options);
+  creator = 0;
+  PyThread_release_lock(creation);
+  Py_END_ALLOW_THREADS;
+  if (code == TN_OK) return 0;
+  core_raise(code, NULL);
+  return -1;
 }
 
 tn_runtime *core_runtime(void) {
   tn_options options = {0};
   if (core.runtime) return core.runtime;
-  if (core.ended) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "tenon has ended with the interpreter; call it earlier");
-    return NULL;
-  }
-  const tn_code code = create_runtime(&options);
-  if (code == TN_OK) return core.runtime;
-  core_raise(code, NULL);
-  return NULL;
+  return ensure_runtime(&options) ? NULL : core.runtime;
 }
 
 /* configure(workers, engine, seed, log_levels, trust, n_cpus, log) */
@@ -75,8 +109,7 @@ static PyObject *configure(PyObject *module, PyObject *args) {
     log_function = log;
     options.log = log_line;
   }
-  const tn_code code = create_runtime(&options);
-  if (code != TN_OK) return core_raise(code, NULL);
+  if (ensure_runtime(&options)) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -150,10 +183,12 @@ static PyObject *unload_plugin(PyObject *module, PyObject *name) {
   tn_code code;
   (void)module;
   if (!core_runtime()) return NULL;
-  PyObject *bytes = PyUnicode_AsUTF8String(name);
+  PyObject *bytes = core_read_name(name);
   if (!bytes) return NULL;
   const char *text = PyBytes_AsString(bytes);
+  core_drop_params(text);
   CORE_WITHOUT_GIL(code = tn_plugin_unload(core.runtime, text));
+  if (code == TN_OK) core_disable(text);
   Py_DECREF(bytes);
   if (code != TN_OK) return core_raise(code, NULL);
   Py_RETURN_NONE;
@@ -267,6 +302,8 @@ static PyMethodDef functions[] = {
     {"list_operators", list_operators, METH_NOARGS, NULL},
     {"list_plugins", list_plugins, METH_NOARGS, NULL},
     {"operator", core_operator, METH_O, NULL},
+    {"prepare", (PyCFunction)(void (*)(void))core_prepare,
+     METH_FASTCALL | METH_KEYWORDS, NULL},
     {"wrap_array", wrap_array, METH_O, NULL},
     {"empty", make_empty, METH_VARARGS, NULL},
     {"convert", convert, METH_O, NULL},
@@ -285,36 +322,52 @@ static int add_type(PyObject *module, const char *name, PyTypeObject *type) {
   return PyModule_AddObject(module, name, (PyObject *)type);
 }
 
+/* Fills the module, once: an import of it again gives the same one. */
 static int fill_module(PyObject *module) {
-  core.module = module;
+  if (core.array_type) return 0;
+  creation = PyThread_allocate_lock();
+  if (!creation) return -1;
   core.array_type = core_make_array_type(module);
   core.operator_type = core_make_operator_type(module);
   core.tape_type = core_make_tape_type(module);
+  core.prepared_type = core_make_prepared_type(module);
   return add_type(module, "Array", core.array_type) ||
-         add_type(module, "Operator", core.operator_type) ||
-         add_type(module, "Tape", core.tape_type) ||
-         PyModule_AddFunctions(module, core_tape_methods) ||
-         PyModule_AddStringConstant(module, "version", tn_version());
+                 add_type(module, "Operator", core.operator_type) ||
+                 add_type(module, "Tape", core.tape_type) ||
+                 add_type(module, "Prepared", core.prepared_type) ||
+                 PyModule_AddFunctions(module, core_tape_methods) ||
+                 PyModule_AddStringConstant(module, "version", tn_version())
+             ? -1
+             : 0;
+}
+
+static PyObject *make_module(PyObject *spec, PyModuleDef *definition) {
+  (void)spec;
+  (void)definition;
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+    PyErr_SetString(PyExc_ImportError,
+                    "tenon works in the main interpreter of a process only; "
+                    "import it there, or use processes instead of "
+                    "subinterpreters");
+    return NULL;
+  }
+  if (!core.module) core.module = PyModule_New("tenon._core");
+  Py_XINCREF(core.module);
+  return core.module;
 }
 
 PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void) {
+  static PyModuleDef_Slot slots[] = {
+      {Py_mod_create, make_module}, {Py_mod_exec, fill_module}, {0, NULL}};
   static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                           "tenon._core",
                                           NULL,
-                                          -1,
+                                          0,
                                           functions,
-                                          NULL,
+                                          slots,
                                           NULL,
                                           NULL,
                                           NULL};
-  if (core.module) {
-    PyErr_SetString(PyExc_ImportError,
-                    "tenon works in one interpreter of a process; import it in "
-                    "the main interpreter only");
-    return NULL;
-  }
-  PyObject *module = PyModule_Create(&definition);
-  if (module && fill_module(module)) Py_CLEAR(module);
-  return module;
+  return PyModuleDef_Init(&definition);
 }

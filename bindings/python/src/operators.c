@@ -42,8 +42,11 @@ static void add_text(text *t, const char *format, ...) {
 
 static bool is_keyword(const char *name) {
   static const char *const words[] = {
-      "from", "in",  "is", "lambda", "class", "def", "global", "not",
-      "or",   "and", "if", "else",   "with",  "as",  "pass",   "return"};
+      "False",  "None",   "True",    "and",      "as",       "assert", "async",
+      "await",  "break",  "class",   "continue", "def",      "del",    "elif",
+      "else",   "except", "finally", "for",      "from",     "global", "if",
+      "import", "in",     "is",      "lambda",   "nonlocal", "not",    "or",
+      "pass",   "raise",  "return",  "try",      "while",    "with",   "yield"};
   for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
     if (strcmp(name, words[i]) == 0) return true;
   return false;
@@ -100,7 +103,8 @@ static void add_signature(text *t, const tn_op *d) {
 
 static void add_operand_doc(text *t, const tn_arg *a) {
   add_text(t, "  %s", a->name);
-  if (a->shape_text) add_text(t, "  (%s)", a->shape_text);
+  if (a->shape_text && a->shape_text[0] != '{') /* not a function of C */
+    add_text(t, "  (%s)", a->shape_text);
   if (a->doc) add_text(t, "  %s", a->doc);
   if (a->formula) add_text(t, "\n      = %s", a->formula);
   add_text(t, "\n");
@@ -188,6 +192,7 @@ static void describe_outputs(py_operator *o) {
 static int intern_names(py_operator *o) {
   const tn_op *d = o->desc;
   o->n_in = d->n_inputs + d->n_aux;
+  o->n_params = d->n_params;
   o->input_names = calloc(o->n_in + 1, sizeof(PyObject *));
   o->param_names = calloc(d->n_params + 1, sizeof(PyObject *));
   if (!o->input_names || !o->param_names) {
@@ -207,21 +212,39 @@ static int intern_names(py_operator *o) {
   return 0;
 }
 
+static py_operator *first; /* of all operators that exist */
+
+static void drop_params(py_operator *o) {
+  for (size_t i = 0; i < sizeof o->last / sizeof *o->last; ++i) {
+    tn_params_release(o->last[i].params);
+    o->last[i].params = NULL;
+    Py_CLEAR(o->last[i].values);
+  }
+  for (size_t i = 0; i < CORE_SCALARS; ++i) {
+    tn_params_release(o->scalars[i].params);
+    o->scalars[i].params = NULL;
+  }
+}
+
+static void remove_operator(py_operator *o) {
+  if (o->previous) o->previous->following = o->following;
+  if (o->following) o->following->previous = o->previous;
+  if (first == o) first = o->following;
+}
+
 static void free_operator(PyObject *self) {
   py_operator *o = as_operator(self);
   PyTypeObject *type = Py_TYPE(self);
+  remove_operator(o);
   for (uint32_t i = 0; o->input_names && i < o->n_in; ++i)
     Py_XDECREF(o->input_names[i]);
-  for (uint32_t i = 0; o->param_names && i < o->desc->n_params; ++i)
+  for (uint32_t i = 0; o->param_names && i < o->n_params; ++i)
     Py_XDECREF(o->param_names[i]);
-  for (size_t i = 0; i < sizeof o->last / sizeof *o->last; ++i) {
-    Py_XDECREF(o->last[i].values);
-    tn_params_release(o->last[i].params);
-  }
-  for (size_t i = 0; i < CORE_SCALARS; ++i)
-    tn_params_release(o->scalars[i].params);
+  drop_params(o);
   free(o->input_names);
   free(o->param_names);
+  free(o->name);
+  free(o->full_name);
   free(o->doc);
   PyObject_Free(self);
   Py_DECREF(type);
@@ -234,14 +257,19 @@ static py_operator *create_operator(tn_operator *op, const tn_op *desc) {
   o->op = op;
   o->desc = desc;
   describe_outputs(o);
+  o->following = first;
+  if (first) first->previous = o;
+  first = o;
   o->doc = describe(desc);
-  if (!o->doc || intern_names(o)) {
+  o->name = strdup(desc->name);
+  o->full_name = strdup(tn_operator_name(op));
+  if (!o->doc || !o->name || !o->full_name || intern_names(o)) {
     if (!PyErr_Occurred()) PyErr_NoMemory();
     Py_DECREF((PyObject *)o);
     return NULL;
   }
   o->method =
-      (PyMethodDef){desc->name, (PyCFunction)(void (*)(void))core_call_operator,
+      (PyMethodDef){o->name, (PyCFunction)(void (*)(void))core_call_operator,
                     METH_FASTCALL | METH_KEYWORDS, o->doc};
   return o;
 }
@@ -267,9 +295,16 @@ static PyObject *make_function(const char *name) {
   return function;
 }
 
+PyObject *core_read_name(PyObject *name) {
+  if (PyUnicode_Check(name)) return PyUnicode_AsUTF8String(name);
+  PyErr_Format(PyExc_TypeError, "a name is a str, not %R",
+               (PyObject *)Py_TYPE(name));
+  return NULL;
+}
+
 PyObject *core_operator(PyObject *module, PyObject *name) {
   (void)module;
-  PyObject *bytes = PyUnicode_AsUTF8String(name);
+  PyObject *bytes = core_read_name(name);
   if (!bytes) return NULL;
   PyObject *function = make_function(PyBytes_AsString(bytes));
   Py_DECREF(bytes);
@@ -279,22 +314,54 @@ PyObject *core_operator(PyObject *module, PyObject *name) {
 py_operator *core_find_operator(const char *name) {
   PyObject *function = core_help("find_operator", "(s)", name);
   if (!function) return NULL;
-  /* tenon.ops keeps the function as long as the process lives. */
   PyObject *self = PyCFunction_GetSelf(function);
+  Py_XINCREF(self);
   Py_DECREF(function);
   return as_operator(self);
+}
+
+/* ---------------------------------------------------------------- unloading
+ */
+
+/* Whether the operator is of a plugin. */
+static bool is_of(const py_operator *o, const char *plugin) {
+  const size_t n = strlen(plugin);
+  return strncmp(o->full_name, plugin, n) == 0 && o->full_name[n] == '.';
+}
+
+void core_drop_params(const char *plugin) {
+  for (py_operator *o = first; o; o = o->following)
+    if (is_of(o, plugin)) drop_params(o);
+}
+
+void core_disable(const char *plugin) {
+  for (py_operator *o = first; o; o = o->following)
+    if (is_of(o, plugin)) o->op = NULL;
+}
+
+bool core_is_usable(const py_operator *o) {
+  if (o->op && core.runtime) return true;
+  if (!core.runtime)
+    (void)core_runtime(); /* raises */
+  else
+    PyErr_Format(PyExc_RuntimeError,
+                 "the plugin of the operator `%s` was unloaded; load it again, "
+                 "and take the operator from tenon.ops",
+                 o->name);
+  return false;
 }
 
 /* --------------------------------------------------------------- attributes */
 
 static PyObject *get_name(PyObject *self, void *unused) {
   (void)unused;
-  return PyUnicode_FromString(tn_operator_name(as_operator(self)->op));
+  return PyUnicode_FromString(as_operator(self)->full_name);
 }
 
 static PyObject *get_json(PyObject *self, void *unused) {
   tn_text *found = NULL;
   (void)unused;
+  if (!core_is_usable(as_operator(self))) return NULL;
   const tn_code code = tn_operator_json(as_operator(self)->op, &found);
   if (code != TN_OK) return core_raise(code, NULL);
   PyObject *json = PyUnicode_FromString(tn_text_get(found));
@@ -304,6 +371,7 @@ static PyObject *get_json(PyObject *self, void *unused) {
 
 static PyObject *get_handle(PyObject *self, void *unused) {
   (void)unused;
+  if (!core_is_usable(as_operator(self))) return NULL;
   return PyLong_FromVoidPtr(as_operator(self)->op);
 }
 

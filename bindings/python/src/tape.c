@@ -164,6 +164,18 @@ static PyObject *get_watched(PyObject *self, void *unused) {
   return as_tape(self)->watched;
 }
 
+/* Forgets the watched arrays; those that are used again are watched again. */
+static PyObject *forget_watched(PyObject *self, PyObject *unused) {
+  (void)unused;
+  PyObject *list = PyList_New(0);
+  if (!list) return NULL;
+  PyObject *old = as_tape(self)->watched;
+  as_tape(self)->watched = list;
+  as_tape(self)->number = ++n_tapes;
+  Py_XDECREF(old);
+  Py_RETURN_NONE;
+}
+
 /* Watches an array without a lasting request: for tenon.grad(). */
 static PyObject *watch(PyObject *self, PyObject *array) {
   if (!core_is_array(array)) {
@@ -179,6 +191,7 @@ static PyMethodDef methods[] = {
     {"gradient", compute_gradient, METH_VARARGS, NULL},
     {"detach", detach, METH_O, NULL},
     {"watch", watch, METH_O, NULL},
+    {"forget_watched", forget_watched, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef attributes[] = {{"watched", get_watched, NULL, NULL, NULL},

@@ -15,7 +15,7 @@ import atexit as _atexit
 import importlib as _importlib
 
 from tenon import _core
-from tenon._array import Array, broadcast_shapes, convert_any as _convert_any
+from tenon._array import Array, broadcast_shapes, convert_any as _convert_any, make_array as _make_array
 from tenon._dtypes import (BY_NAME as _TYPES, DType, bf16, f16, f32, f64, find_dtype, i8, i16, i32,
                            i64, promote, u8, u16, u32, u64)
 from tenon._errors import (BusyError, DeviceError, DtypeError, ExistsError, FileError,
@@ -78,13 +78,28 @@ def load(path):
 def unload(name):
     """Unloads a plugin; BusyError names the holders while its operators are in use."""
     from tenon import ops
-    ops.forget(name)
     _core.unload_plugin(name)
+    ops.forget(name)
+    for key in [key for key, each in globals().items()
+                if isinstance(getattr(each, "__self__", None), _core.Operator)
+                and each.__self__.name.startswith(name + ".")]:
+        del globals()[key]  # tenon.exp of tenon.ops.elemwise.exp
 
 
 def plugins():
     """Name, file and summary of each loaded plugin."""
     return _core.list_plugins()
+
+
+def prepare(operator, *inputs, **arguments):
+    """A call to run many times with the same arrays: it checks and allocates once. Call the result
+    without arguments; it returns the arrays of the results, which the next run overwrites.
+    Dynamic parameters, such as the rate of an optimizer, are changed by set().
+
+        run = tn.prepare(tn.ops.elemwise.add, x, y, out=z)
+        run()
+    """
+    return _core.prepare(operator, *inputs, **arguments)
 
 
 def wait():
@@ -105,16 +120,16 @@ def array(values, dtype=None, device=None):
 
         tn.array([[1, 2], [3, 4]], dtype="f32")
     """
-    result = values.copy() if isinstance(values, Array) else _core.convert(values)
-    if dtype is not None:
-        result = result.astype(dtype, copy=False)
+    if isinstance(values, Array):
+        result = values.copy() if dtype is None else values.astype(dtype)
+    else:
+        result = _core.convert(values) if dtype is None else _make_array(values, dtype)
     return result if device is None else result.to(device)
 
 
 def asarray(values, dtype=None):
     """Like array(), but an Array is returned as it is."""
-    result = _convert_any(values)
-    return result if dtype is None else result.astype(dtype, copy=False)
+    return _convert_any(values) if dtype is None else _make_array(values, dtype)
 
 
 def from_dlpack(values):
@@ -130,7 +145,7 @@ def empty(shape, dtype=f32, device=None):
 def full(shape, value, dtype=None, device=None):
     """A new array of equal elements."""
     if dtype is None:
-        dtype = _types_of_python().get(type(value), f32)
+        dtype = asarray(value).dtype
     result = empty(shape, dtype, device)
     result[...] = value
     return result
@@ -154,10 +169,6 @@ def arange(start, stop=None, step=1, dtype=None, device=None):
     if dtype is None:
         dtype = i64 if values.dtype.kind in "iu" else f32
     return array(values, dtype, device)
-
-
-def _types_of_python():
-    return {bool: _TYPES["bool"], int: i64, float: f32}
 
 
 def __getattr__(name):

@@ -10,7 +10,6 @@ from tenon.ops import find_operator
 Array = _core.Array
 _core.set_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 _PLACES = {1: "cpu", 2: "cuda", 3: "cuda_host"}
-_FUNCTIONS = ("any", "all")
 
 
 # ------------------------------------------------------------------ for the core
@@ -22,22 +21,42 @@ def dtype_number(value):
 def convert(value):
     """An array of any object that is neither a number nor a plain array of NumPy."""
     if hasattr(value, "__dlpack__") and not type(value).__module__.startswith("numpy"):
-        return _core.from_dlpack(value)
+        # A copy, and now: its owner may change the elements after the call.
+        return _core.from_dlpack(value).copy().wait()
     import numpy
     if not isinstance(value, (list, tuple, range)) and not hasattr(value, "__array__") and \
             not hasattr(value, "__array_interface__"):
         raise TypeError(f"cannot make an array of a {type(value).__name__}: pass a number, lists "
                         "of numbers, or an array of NumPy or of another package")
-    if isinstance(value, (list, tuple)) and any(isinstance(each, Array) for each in value):
+    if _has_arrays(value):
         return find_operator("tensor.stack")([convert_any(each) for each in value])
-    try:
-        found = numpy.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"the lists do not form an array: {error}") from None
+    found = _read_lists(value, None)
     if found.dtype == numpy.float64 and not isinstance(value, numpy.ndarray) and \
             not hasattr(value, "__array__"):
         found = found.astype(numpy.float32)
     return from_numpy(found)
+
+
+def _has_arrays(value):
+    return isinstance(value, (list, tuple)) and any(isinstance(each, Array) for each in value)
+
+
+def _read_lists(value, dtype):
+    import numpy
+    try:
+        return numpy.asarray(value, dtype)
+    except ValueError as error:
+        raise ValueError(f"the lists do not form an array: {error}") from None
+
+
+def make_array(value, dtype):
+    """An array of a type, of any object. Numbers of Python are read as this type at once, so that
+    no digit is lost on the way; those outside of its range raise OverflowError."""
+    dtype = find_dtype(dtype)
+    is_number = isinstance(value, (bool, int, float, list, tuple, range))
+    if is_number and not _has_arrays(value) and dtype.is_plain:
+        return from_numpy(_read_lists(value, dtype.numpy))
+    return convert_any(value).astype(dtype, copy=False)
 
 
 def from_numpy(value):
@@ -47,11 +66,9 @@ def from_numpy(value):
         raise TypeError(f"arrays cannot have elements of NumPy's type {value.dtype}: they are "
                         "real numbers or bools")
     dtype = find_dtype(value.dtype)
-    dense = numpy.ascontiguousarray(value)
-    if not dense.dtype.isnative:
-        dense = dense.astype(dense.dtype.newbyteorder("="))
-    dense = dense.reshape(value.shape)
-    if dtype.kind != "storage" and dtype.name != "bf16":
+    native = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
+    dense = numpy.require(value, native, ["C", "A"]).reshape(value.shape)
+    if dtype.is_plain:
         return _core.convert(dense)
     if dtype.bits < 8:
         raise TypeError(f"NumPy keeps {dtype} in whole bytes; pass i8 or u8, and quantize")
@@ -61,10 +78,6 @@ def from_numpy(value):
 
 def convert_any(value, like=None):
     return value if isinstance(value, Array) else _core.convert_like(value, like)
-
-
-def copy(array):
-    return find_operator("elemwise.copy")(array)
 
 
 def refuse_argument(function, name):
@@ -82,32 +95,65 @@ def call_symbols(op, inputs, named):
     return graph.call_symbols(op, inputs, named)
 
 
-_PYTHON_NUMBERS = (bool, int, float)
-
-
 def binary(name, left, right, out):
     """An operator of Python whose operands are no two arrays of one type."""
     for each in (left, right):
         if hasattr(type(each), "_tenon_symbol"):
             return NotImplemented
+    compares = name.startswith("is_")
+    if compares and _is_outside(right, left.dtype):
+        return _compare_outside(name, left, right)
     try:
         left, right = _convert_operands(left, right)
     except TypeError:
         return NotImplemented
     dtype = promote(left.dtype, right.dtype)
-    compares = name.startswith("is_")
     if name == "div" and not dtype.is_float:
         dtype = BY_NAME["f32"]
     elif dtype.name == "bool" and not compares and not name.startswith("bitwise"):
-        dtype = BY_NAME["i64"] if name != "div" else BY_NAME["f32"]
+        dtype = BY_NAME["i64"]
     left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
-    op = find_operator(f"elemwise.{_BROADCAST.get(name, name)}")
-    if out is None:
-        return op(left, right)
-    if out.dtype != dtype:
+    if out is not None and out.dtype != dtype:
         raise _dtype_error(f"the result has type {dtype}, but the array that it would go into has "
                            f"{out.dtype}; write a = a {_SIGNS.get(name, name)} b")
-    return op(left, right, out=out)
+    if name == "power" and not dtype.is_float:
+        result = _raise_integers(left, right)
+        return result if out is None else assign(out, result) or out
+    op = find_operator(f"elemwise.{_BROADCAST.get(name, name)}")
+    return op(left, right) if out is None else op(left, right, out=out)
+
+
+def _is_outside(number, dtype):
+    """Whether an int is outside of the range of an integer type."""
+    if not isinstance(number, int) or isinstance(number, bool) or dtype.kind not in ("int", "uint"):
+        return False
+    low, high = dtype.range
+    return not low <= number <= high
+
+
+def _compare_outside(name, array, number):
+    """A comparison with an int that no element can be equal to."""
+    is_less = number > 0  # the elements are
+    answer = {"is_equal": False, "is_not_equal": True, "is_less": is_less,
+              "is_less_equal": is_less, "is_greater": not is_less,
+              "is_greater_equal": not is_less}[name]
+    return convert_any(answer).broadcast_to(array.shape).copy()
+
+
+def _raise_integers(base, exponent):
+    """Powers of integers, exact in their type, by repeated squares."""
+    if exponent.size and exponent.min().item() < 0:
+        raise ValueError("powers of integers with negative exponents are fractions; convert the "
+                         "array with astype('f32') first")
+    shape = broadcast_shapes(base.shape, exponent.shape)
+    base = base.broadcast_to(shape)
+    result = (base * 0) + 1
+    left = exponent.max().item() if exponent.size else 0
+    exponent = exponent.broadcast_to(shape)
+    while left:
+        result = find_operator("tensor.where")((exponent & 1) == 1, result * base, result)
+        base, exponent, left = base * base, exponent >> 1, left >> 1
+    return result
 
 
 _BROADCAST = {each: f"broadcast_{each}" for each in ("add", "sub", "mul", "div", "mod", "power")}
@@ -120,6 +166,11 @@ def _dtype_error(text):
     return DtypeError(text)
 
 
+def _range_error(text):
+    from tenon._errors import OutOfRangeError
+    return OutOfRangeError(text)
+
+
 def _convert_operands(left, right):
     if isinstance(left, Array):
         return left, _convert_beside(right, left)
@@ -129,7 +180,9 @@ def _convert_operands(left, right):
 def _convert_beside(value, array):
     if isinstance(value, Array):
         return value
-    if isinstance(value, (list, tuple, str, bytes)) or value is None:
+    if isinstance(value, (list, tuple)):
+        return _core.convert(value)
+    if isinstance(value, (str, bytes)) or value is None:
         raise TypeError
     return _core.convert_like(value, array)
 
@@ -137,7 +190,7 @@ def _convert_beside(value, array):
 def truth(array):
     if array.size != 1:
         raise ValueError(f"an array with {array.size} elements is neither true nor false; use "
-                         "tn.any() or tn.all()")
+                         "its any() or all()")
     return bool(array.item())
 
 
@@ -178,7 +231,8 @@ def broadcast_shapes(*shapes):
     n = max(map(len, shapes))
     result = []
     for i in range(n):
-        sizes = {each[i - n + len(each)] for each in shapes if i - n + len(each) >= 0} - {1}
+        sizes = {each[i - n + len(each)] for each in shapes if i - n + len(each) >= 0}
+        sizes.discard(1)
         if len(sizes) > 1:
             from tenon._errors import ShapeError
             raise ShapeError(f"shapes {' and '.join(map(str, shapes))} do not fit together at axis "
@@ -190,82 +244,114 @@ def broadcast_shapes(*shapes):
 # ---------------------------------------------------------------- arrays as indices
 
 def _split_key(key, ndim):
-    """Basic items before arrays are applied, and the arrays: (basic key, position, arrays)."""
-    key = key if isinstance(key, tuple) else (key,)
-    used = sum(_count_axes(each) for each in key if each is not Ellipsis and each is not None)
+    """The items of a key for every axis: "..." and omitted axes become full slices. A "..." for no
+    axis remains, because it separates arrays."""
+    used = sum(_count_axes(each) for each in key)
+    if sum(each is Ellipsis for each in key) > 1:
+        raise IndexError("an index has at most one `...`")
+    if used > ndim:
+        raise IndexError(f"too many indices: the array has {ndim} dimensions")
+    rest = [slice(None)] * (ndim - used)
     items = []
     for each in key:
         if each is Ellipsis:
-            items += [slice(None)] * (ndim - used)
+            items += rest or [Ellipsis]
+            rest = []
         else:
             items.append(each)
-    items += [slice(None)] * (ndim - sum(_count_axes(each) for each in items if each is not None))
-    return items
+    return items + rest
 
 
 def _count_axes(item):
     if isinstance(item, Array) and item.dtype.name == "bool":
         return item.ndim
-    return 1
+    return 0 if item is None or item is Ellipsis else 1
 
 
 def _as_index(item):
-    if isinstance(item, (Array, slice)) or item is None or item is Ellipsis:
+    if isinstance(item, slice) or item is None or item is Ellipsis:
         return item
-    if isinstance(item, bool):
-        raise IndexError("True and False are no indices; use an array of bools")
+    if isinstance(item, (bool, str, bytes)):
+        raise _index_error(item)
     if isinstance(item, int):
         return item
-    if isinstance(item, (list, tuple)) or hasattr(item, "__array__"):
+    found = item
+    if not isinstance(item, Array):
+        if not isinstance(item, (list, tuple, range)) and not hasattr(item, "__array__"):
+            if hasattr(item, "__index__"):
+                return item.__index__()
+            raise _index_error(item)
         found = _core.convert(item)
         if found.dtype.is_float and found.size == 0:
             found = found.astype("i64")
-        return found
-    if hasattr(item, "__index__"):
-        return item.__index__()
-    raise IndexError(f"an index is an int, a slice, None, ... or an array of integers or bools, "
-                     f"not a {type(item).__name__}")
+    if found.dtype.kind not in ("int", "uint", "bool") or found.dtype.bits < 8:
+        raise IndexError(f"arrays of {found.dtype} are no indices; convert them with "
+                         "astype('i64')")
+    if found.dtype.name == "bool" and found.ndim == 0:
+        raise _index_error(item)
+    return found
+
+
+def _index_error(item):
+    if isinstance(item, (bool, Array)) or hasattr(item, "__array__"):
+        return IndexError("True and False are no indices; use an array of bools")
+    return IndexError("an index is an int, a slice, None, ... or an array of integers or bools, "
+                      f"not a {type(item).__name__}")
 
 
 def _prepare_arrays(array, key):
-    """The view and the arrays of a key with arrays: (view, position of the first, [arrays])."""
+    """Of a key with arrays: the view of its other items, the arrays, their axes in the view, and
+    the place of their axes in the result."""
     key = key if isinstance(key, tuple) else (key,)
-    items = _split_key(tuple(_as_index(each) for each in key), array.ndim)
-    items = _expand_bools(items)
-    places = [i for i, each in enumerate(items) if isinstance(each, Array)]
-    if any(each.dtype.is_float for each in items if isinstance(each, Array)):
-        raise IndexError("arrays of floats are no indices; convert them with astype('i64')")
-    if places[-1] - places[0] + 1 != len(places):
-        raise IndexError("arrays in an index must be beside one another; use transpose() first")
+    items = _split_key([_as_index(each) for each in key], array.ndim)
+    items = _expand_bools(items, array.shape)
+    where = [i for i, each in enumerate(items) if isinstance(each, (Array, int))]
+    is_apart = where[-1] - where[0] + 1 != len(where)
     view = array[tuple(slice(None) if isinstance(each, Array) else each for each in items)]
-    first = sum(1 for each in items[:places[0]] if not isinstance(each, int))
-    return view, first, [items[i].astype("i64", copy=False) for i in places]
+    kept = [each for each in items if not isinstance(each, int) and each is not Ellipsis]
+    axes = [i for i, each in enumerate(kept) if isinstance(each, Array)]
+    arrays = [kept[i].astype("i64", copy=False) for i in axes]
+    place = sum(each is not Ellipsis for each in items[:where[0]])
+    return view, arrays, axes, 0 if is_apart else place
 
 
-def _expand_bools(items):
+def _expand_bools(items, shape):
     """Replaces arrays of bools by the indices of their true elements."""
-    result = []
+    result, axis = [], 0
     for each in items:
         if isinstance(each, Array) and each.dtype.name == "bool":
-            where = find_operator("tensor.nonzero")(each)
-            result += [where[:, i] for i in range(each.ndim)]
+            if each.shape != shape[axis:axis + each.ndim]:
+                raise IndexError(f"an array of bools with shape {each.shape} cannot be the index "
+                                 f"of axes with shape {shape[axis:axis + each.ndim]}")
+            found = find_operator("tensor.nonzero")(each)
+            result += [found[i] for i in range(each.ndim)]
         else:
             result.append(each)
+        axis += _count_axes(each)
     return result
 
 
-def get_item(array, key):
-    view, first, arrays = _prepare_arrays(array, key)
-    if len(arrays) == 1:
-        return find_operator("tensor.take")(view, _wrap(arrays[0], view.shape[first]), axis=first)
-    order = [*range(first, first + len(arrays)), *range(first), *range(first + len(arrays), view.ndim)]
-    moved = view.transpose(order)
-    shape = broadcast_shapes(*(each.shape for each in arrays))
+def _move_arrays(view, arrays, axes):
+    """The view with the axes of the arrays first, the arrays in one shape, and that shape."""
+    moved = view.transpose([*axes, *(i for i in range(view.ndim) if i not in axes)])
+    shapes = [each.shape for each in arrays]
+    try:
+        shape = broadcast_shapes(*shapes)
+    except ValueError:
+        raise IndexError(f"arrays of shapes {' and '.join(map(str, shapes))} do not fit together "
+                         "as indices") from None
     wrapped = [_wrap(each, moved.shape[i]).broadcast_to(shape) for i, each in enumerate(arrays)]
+    return moved, wrapped, shape
+
+
+def get_item(array, key):
+    view, arrays, axes, place = _prepare_arrays(array, key)
+    if len(arrays) == 1 and axes[0] == place:
+        return find_operator("tensor.take")(view, _wrap(arrays[0], view.shape[place]), axis=place)
+    moved, wrapped, shape = _move_arrays(view, arrays, axes)
     found = find_operator("tensor.gather_nd")(moved, find_operator("tensor.stack")(wrapped))
-    back = [*range(len(shape), len(shape) + first), *range(len(shape)),
-            *range(len(shape) + first, found.ndim)]
-    return found.transpose(back)
+    n = len(shape)
+    return found.transpose([*range(n, n + place), *range(n), *range(n + place, found.ndim)])
 
 
 def _wrap(indices, size):
@@ -275,38 +361,63 @@ def _wrap(indices, size):
     low = find_operator("tensor.min")(indices).item()
     high = find_operator("tensor.max")(indices).item()
     if low < -size or high >= size:
-        from tenon._errors import OutOfRangeError
-        raise OutOfRangeError(f"index {high if high >= size else low} is outside of an axis of "
+        raise _range_error(f"index {high if high >= size else low} is outside of an axis of "
                               f"size {size}")
     return indices if low >= 0 else find_operator("tensor.where")(indices < 0, indices + size,
                                                                  indices)
 
 
 def set_item(array, key, value):
-    view, first, arrays = _prepare_arrays(array, key)
-    order = [*range(first, first + len(arrays)), *range(first), *range(first + len(arrays), view.ndim)]
-    moved = view.transpose(order)
-    shape = broadcast_shapes(*(each.shape for each in arrays))
-    wrapped = [_wrap(each, moved.shape[i]).broadcast_to(shape) for i, each in enumerate(arrays)]
+    if _core.get_recording() is not None and array.dtype.is_float:
+        return record_item(array, key, value)
+    view, arrays, axes, place = _prepare_arrays(array, key)
+    moved, wrapped, shape = _move_arrays(view, arrays, axes)
+    if 0 in moved.shape + shape:
+        return None
     rest = moved.shape[len(arrays):]
     value = convert_any(value, array).astype(array.dtype, copy=False)
-    target = shape[:0] + view.shape[:first] + shape + view.shape[first + len(arrays):]
-    wide = value.broadcast_to(target)
-    there = [*range(first, first + len(shape)), *range(first),
-             *range(first + len(shape), wide.ndim)]
+    wide = _fit(value, rest[:place] + shape + rest[place:])
+    n = len(shape)
+    wide = wide.transpose([*range(place, place + n), *range(place), *range(place + n, wide.ndim)])
     new = find_operator("tensor.scatter_nd_update")(
-        moved, find_operator("tensor.stack")(wrapped), copy(wide.transpose(there)))
-    assert new.shape[len(arrays):] == rest
-    assign(moved, new)
+        moved, find_operator("tensor.stack")(wrapped), wide.copy(), index_axis=0)
+    return assign(moved, new)
+
+
+def record_item(array, key, value):
+    """Assigns to a part of an array while calls are recorded: as a new whole array, because tapes
+    know arrays as a whole."""
+    if key is Ellipsis or not array.dtype.is_float:
+        return assign(array[key], value)
+    places = find_operator("tensor.arange")(start=0, stop=array.size, dtype="i64")
+    places = places.reshape(array.shape)[key]
+    value = _fit(convert_any(value, array).astype(array.dtype, copy=False), places.shape)
+    if places.size == 0:
+        return None
+    places = places.reshape(1, -1)
+    new = find_operator("tensor.scatter_nd_update")(array.reshape(-1), places, value.reshape(-1),
+                                                    index_axis=0)
+    return assign(array, new.reshape(array.shape))
+
+
+def _fit(value, shape):
+    """The value in a shape that it is assigned to."""
+    extra = value.ndim - len(shape)
+    if extra > 0 and set(value.shape[:extra]) <= {1}:
+        value = value.reshape(value.shape[extra:])
+    return value.broadcast_to(shape)
+
+
+def item(array):
+    """The number of an array of a type that only stores elements."""
+    return find_operator("elemwise.cast")(array, dtype="f32" if array.dtype.bits >= 8 or
+                                          array.dtype.kind == "storage" else "i32").item()
 
 
 def assign(view, value):
     """Overwrites the elements of a view."""
     value = convert_any(value, view)
-    if value.shape != view.shape:
-        if value.ndim > view.ndim and set(value.shape[:value.ndim - view.ndim]) <= {1}:
-            value = value.reshape(value.shape[value.ndim - view.ndim:])
-        value = value.broadcast_to(view.shape)
+    value = _fit(value, view.shape)
     if _core.get_recording() is not None and value.dtype == view.dtype:
         find_operator("elemwise.copy")(value, out=view)
     else:
@@ -318,6 +429,14 @@ def assign(view, value):
 def _method(function):
     setattr(Array, function.__name__, function)
     return function
+
+
+def _method_named(name):
+    """A method with the name of a function that this file uses."""
+    def add(function):
+        function.__name__ = name
+        return _method(function)
+    return add
 
 
 def _property(function):
@@ -370,14 +489,20 @@ def numpy(self, copy=True):
     if source.dtype.bits < 8:
         return find_operator("elemwise.cast")(source, dtype="i8").numpy()
     out = np.empty(self.shape, self.dtype.numpy)
-    source._read_into(out.ctypes.data, out.nbytes)
+    source._read_into(out)
     return out
 
 
 @_method
 def __array__(self, dtype=None, copy=None):
     found = self.numpy() if copy is not False else self.numpy(copy=False)
-    return found if dtype is None else found.astype(dtype, copy=False)
+    if dtype is None or found.dtype == dtype:
+        return found
+    if copy is False:
+        raise ValueError(f"the elements have type {self.dtype}; as {dtype} they need a copy")
+    return found.astype(dtype)
+
+
 
 
 @_method
@@ -398,7 +523,7 @@ def astype(self, dtype, copy=True):
     dtype = find_dtype(dtype)
     if dtype == self.dtype and not copy:
         return self
-    if dtype.kind == "storage" or self.dtype.kind == "storage" or self.dtype.bits < 8:
+    if not (dtype.can_compute and self.dtype.can_compute):
         return find_operator("elemwise.cast")(self, dtype=dtype.name)
     if _core.get_recording() is not None and dtype.is_float and self.dtype.is_float:
         return find_operator("elemwise.cast")(self, dtype=dtype.name)
@@ -408,6 +533,8 @@ def astype(self, dtype, copy=True):
 @_method
 def to(self, place):
     """The array on another device, as "cpu" or "cuda(1)"; this array if it is there."""
+    if not isinstance(place, str):
+        raise TypeError(f"a device is a text, as 'cuda(1)', not a {type(place).__name__}")
     text = place if "(" in place else f"{place}(0)"
     return self if text == self.device else self._to_place(text)
 
@@ -415,7 +542,9 @@ def to(self, place):
 @_method
 def copy(self):
     """A new array with the same elements, dense and row-major."""
-    return find_operator("elemwise.copy")(self)
+    if self.dtype.is_float:
+        return find_operator("elemwise.copy")(self)
+    return self._cast(self.dtype.number)
 
 
 @_method
@@ -468,7 +597,10 @@ def squeeze(self, axis=None):
     """A view without axes of size 1: all of them, or those named."""
     if axis is None:
         return self._reshape(tuple(each for each in self.shape if each != 1))
-    axes = {each % self.ndim for each in (axis if isinstance(axis, (tuple, list)) else (axis,))}
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    if any(not -self.ndim <= each < self.ndim for each in axes):
+        raise _range_error(f"axis {axis} is outside of an array with {self.ndim} dimensions")
+    axes = {each % self.ndim for each in axes}
     if any(self.shape[each] != 1 for each in axes):
         from tenon._errors import ShapeError
         raise ShapeError(f"axis {sorted(axes)} of shape {self.shape} does not have size 1")
@@ -488,7 +620,7 @@ def ravel(self):
 
 
 def _spread(values):
-    if len(values) == 1 and not isinstance(values[0], int):
+    if len(values) == 1 and not hasattr(values[0], "__index__"):
         return tuple(values[0])
     return tuple(values)
 
@@ -503,15 +635,41 @@ def _reduction(name, doc):
 
 def _reduce(name, array, axis, keepdims):
     op = find_operator(f"tensor.{name}")
+    dtype = array.dtype
+    if dtype.kind in ("int", "uint", "bool"):
+        array = array.astype(_reduction_type(name, dtype), copy=False)
+        if dtype.name == "bool" and name in ("max", "min"):
+            return _reduce(name, array, axis, keepdims).astype(dtype)
     if axis is None:
         return op(array, keepdims=True).reshape((1,) * array.ndim) if keepdims else op(array)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    return op(array, axis=axes, keepdims=keepdims)
+    return op(array, axis=axes, keepdims=keepdims) if axes else array.copy()
+
+
+def _reduction_type(name, dtype):
+    """The type in which integers and bools are reduced."""
+    if name == "mean":
+        return BY_NAME["f32"]
+    if name in ("sum", "prod"):
+        return BY_NAME["u64" if dtype.kind == "uint" else "i64"]
+    return BY_NAME["u8"] if dtype.name == "bool" else dtype
 
 
 for _name, _doc in (("sum", "The sum"), ("mean", "The mean"), ("prod", "The product"),
                     ("max", "The greatest element"), ("min", "The least element")):
     _reduction(_name, _doc)
+
+
+@_method_named("any")
+def _any(self, axis=None, keepdims=False):
+    """Whether any element is not 0, of all or along `axis`: an array of bools."""
+    return (self != 0).astype("u8").sum(axis, keepdims) != 0
+
+
+@_method_named("all")
+def _all(self, axis=None, keepdims=False):
+    """Whether all elements are not 0, of all or along `axis`: an array of bools."""
+    return (self == 0).astype("u8").sum(axis, keepdims) == 0
 
 
 @_method
@@ -528,6 +686,8 @@ def argmin(self, axis=None, keepdims=False):
 
 def _find_index(name, array, axis, keepdims):
     op = find_operator(f"tensor.{name}")
+    if array.dtype.name == "bool":
+        array = array.astype("u8")
     found = op(array.reshape(-1), axis=0) if axis is None else op(array, axis=axis,
                                                                  keepdims=keepdims)
     return found if found.dtype.name == "i64" else found.astype("i64")
@@ -571,6 +731,11 @@ def __iter__(self):
 
 
 @_method
+def __reversed__(self):
+    return iter(self[::-1])
+
+
+@_method
 def __float__(self):
     return float(self.item())
 
@@ -582,24 +747,30 @@ def __int__(self):
 
 @_method
 def __index__(self):
-    if self.dtype.is_float:
+    if self.dtype.kind not in ("int", "uint"):
         raise TypeError(f"an array of {self.dtype} is no integer; use int()")
     return int(self.item())
 
 
 @_method
 def __contains__(self, value):
-    return bool((self == value).numpy().any())
+    found = self == value
+    return isinstance(found, Array) and bool(found.numpy().any())
 
 
 @_method
 def __reduce__(self):
-    return (_restore, (self.numpy() if self.dtype.kind != "storage" else self.tolist(),
-                       self.dtype.name))
+    if self.dtype.is_plain or self.dtype.bits < 8:
+        return _restore, (self.numpy(), self.dtype.name)
+    return _restore_bits, (self.copy().view(f"u{self.dtype.bits}").numpy(), self.dtype.name)
 
 
 def _restore(values, name):
     return _core.convert(values).astype(name, copy=False)
+
+
+def _restore_bits(values, name):
+    return _core.convert(values).view(name)
 
 
 @_method
@@ -648,6 +819,8 @@ def detach(self):
     tape = _core.get_recording() or self._tape
     return self.copy() if tape is None else tape.detach(self)
 
+
+Array.__array_priority__ = 100  # NumPy's operators leave mixed operands to those of Array
 
 # Docs of types only: an Array can be compared with DType through `dtype`.
 __all__ = ["Array", "DType"]

@@ -45,10 +45,11 @@ class Struct(ctypes.Structure):
     """A struct of C. One that may grow gets its struct_size; texts may be str."""
 
     _grows = False
+    _texts = frozenset()  # names of the fields of type `const char *`
 
     def __init__(self, *values, **fields):
         super().__init__(*values, **{
-            name: encode(value) if isinstance(value, str) else value
+            name: encode(value) if name in self._texts and value is not None else value
             for name, value in fields.items()})
         if self._grows:
             self.struct_size = ctypes.sizeof(self)
@@ -177,6 +178,8 @@ class Binding:
             self._open.remove(name)
             kind._fields_ = [self._make_field(name, each)
                              for each in self._tables["STRUCTS"][name][1:]]
+            kind._texts = frozenset(each[0] for each in kind._fields_
+                                    if each[1] is ctypes.c_char_p)
         return kind
 
     def _make_field(self, owner, field):

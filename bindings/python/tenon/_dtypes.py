@@ -28,6 +28,23 @@ class DType:
         return self.kind == "float"
 
     @property
+    def can_compute(self):
+        """Whether operators compute in it; other types only store elements."""
+        return self.kind != "storage" and self.bits >= 8
+
+    @property
+    def is_plain(self):
+        """Whether NumPy has it without the package ml_dtypes."""
+        return self.can_compute and self.name != "bf16"
+
+    @property
+    def range(self):
+        """The least and the greatest value of an integer type."""
+        if self.kind == "int":
+            return -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+        return 0, (1 << self.bits) - 1
+
+    @property
     def numpy(self):
         """The type of NumPy; bf16 and the types of 8 and fewer bits need the package ml_dtypes."""
         return _find_numpy(self)
@@ -119,7 +136,7 @@ def _core_error(text):
 def _find_numpy(dtype):
     import numpy
     name = _NUMPY_NAMES[dtype.name]
-    if dtype.kind != "storage" and dtype.name != "bf16" and dtype.bits >= 8:
+    if dtype.is_plain:
         return numpy.dtype(name)
     try:
         import ml_dtypes

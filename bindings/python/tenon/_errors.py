@@ -128,6 +128,10 @@ def make_error(code, text, place=None):
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     kind = CLASSES.get(code, TenonError)
+    begin, found, _ = text.partition("; create a runtime in the child")
+    if found:  # Python has one runtime for a process
+        text = (f"{begin}; start processes with multiprocessing's method 'spawn', or use tenon for "
+                "the first time after the fork")
     text = text or f"the library failed with code {code} and gave no text"
     error = kind(text if place is None else f"{text}\n  the array is computed at {place[0]}:{place[1]}")
     error.place = place

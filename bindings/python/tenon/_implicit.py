@@ -6,6 +6,8 @@ graphs moves the nodes of all into the largest one; the symbols follow. A graph 
 made takes in implicit ones in the same way, but two such graphs are never joined.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import itertools
@@ -70,7 +72,7 @@ def add_scope(attributes):
     return {**getattr(_scopes, "value", ("", {}))[1], **attributes}
 
 
-def var(name, shape=None, dtype=None, **attributes):
+def var(name: str, shape: tuple | None = None, dtype: object = None, **attributes) -> _graph.Symbol:
     """A symbol for a variable without a graph. Variables with one name are one variable as soon as
     an operator joins them.
 

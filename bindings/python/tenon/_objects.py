@@ -13,6 +13,7 @@ from tenon import _api
 
 def make(function, *arguments):
     """Calls a function that stores an object in its last parameter; returns its address."""
+    release_late()
     out = ctypes.c_void_p()
     getattr(_api, function)(*arguments, ctypes.byref(out))
     return out.value
@@ -37,7 +38,7 @@ class inside_operator:
     """While it is active on a thread, owners that end there release their objects later.
 
     Functions of the host must not be called from an operator, but Python may free any object
-    there. The next owner that ends elsewhere releases those as well.
+    there. The next use of this file elsewhere releases those as well.
     """
 
     def __enter__(self):
@@ -45,6 +46,16 @@ class inside_operator:
 
     def __exit__(self, *_):
         _state.depth -= 1
+
+
+def release_late():
+    """Releases the objects whose owners ended inside of an operator."""
+    while _late and not getattr(_state, "depth", 0):
+        try:
+            release, address = _late.pop()
+        except IndexError:  # another thread was faster
+            return
+        release(address)
 
 
 class Handle:
@@ -56,11 +67,12 @@ class Handle:
         self.address = address
         self._release = getattr(_api, release)
 
+    def __reduce_ex__(self, protocol):
+        raise TypeError("an object of the C library cannot be copied or pickled; copy the object "
+                        "of Python that owns it")
+
     def __del__(self):
         address, self.address = self.address, None
-        if address is None:
-            return
-        _late.append((self._release, address))
-        while _late and not getattr(_state, "depth", 0):
-            release, address = _late.pop()
-            release(address)
+        if address is not None:
+            _late.append((self._release, address))
+            release_late()

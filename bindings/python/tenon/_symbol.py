@@ -6,10 +6,12 @@
     y.eval(x=[[1.0, 2.0]], fc1_weight=w, fc1_bias=b)
 """
 
+from __future__ import annotations
+
 import ctypes
 import numbers
 
-from tenon import _api, graph as _graph, _values
+from tenon import _api, _core, graph as _graph, _values
 from tenon._binding import encode
 
 # Of two symbols, of a symbol and a number, of a number and a symbol.
@@ -77,52 +79,52 @@ class Symbol:
     # -------------------------------------------------------------- questions
 
     @property
-    def graph(self):
+    def graph(self) -> _graph.Graph:
         """The graph that has the node."""
         return self._graph
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Name of the node."""
         return self._graph._read_name(_api.TN_GRAPH_NODES, self._node)
 
     @property
-    def output_name(self):
+    def output_name(self) -> str:
         """Name of the output, as `"fc1_output"`; of a variable its name."""
         return self._graph._get_output_name(self)
 
     @property
-    def operator(self):
+    def operator(self) -> str | None:
         """Full name of the operator that the node calls, or None."""
         return self._graph._do("tn_graph_operator", self._node)
 
     @property
-    def index(self):
+    def index(self) -> int:
         """Number of the output among those of its node."""
         return self._index
 
     @property
-    def children(self):
+    def children(self) -> list[Symbol | None]:
         """The symbols that the node reads: inputs, then states. None for an absent input."""
         return self._graph._get_children(self._node)
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int | None, ...] | None:
         """Shape by the last inference of its graph: a tuple with None for an unknown dimension,
         or None if the number of dimensions is unknown."""
         return _values.read_shape(self._graph._get_sig(self))
 
     @property
-    def dtype(self):
+    def dtype(self) -> str | None:
         """Element type by the last inference of its graph, as "f32", or None."""
         return _values.read_dtype(self._graph._get_sig(self))
 
     @property
-    def attributes(self):
+    def attributes(self) -> dict[str, str]:
         """The attributes of the node, as a dict of texts; see set_attribute."""
         return self._graph._get_attributes(self._node)
 
-    def set_attribute(self, key, value):
+    def set_attribute(self, key: str, value: object) -> Symbol:
         """Sets an attribute of the node; None removes it. Returns the symbol.
 
             y.set_attribute("group", "left")
@@ -134,31 +136,27 @@ class Symbol:
 
     # ------------------------------------------------- graphs with this head
 
-    def infer_shape(self, **shapes):
+    def infer_shape(self, **shapes) -> _graph.Shapes:
         """Shapes of the graph that computes this symbol: Graph.infer_shape."""
         return self._to_graph().infer_shape(**shapes)
 
-    def infer_shape_partial(self, **shapes):
+    def infer_shape_partial(self, **shapes) -> _graph.Shapes:
         """The same, with None for everything unknown: Graph.infer_shape_partial."""
         return self._to_graph().infer_shape_partial(**shapes)
 
-    def bind(self, arguments=None, **settings):
+    def bind(self, arguments: dict | list | None = None, **settings) -> _graph.Program:
         """A program that computes this symbol: Graph.bind."""
         return self._to_graph().bind(arguments, **settings)
 
-    def eval(self, **arrays):
+    def eval(self, **arrays) -> _core.Array:
         """Computes the symbol once, with an array for each variable, and returns an Array.
 
             (tn.var("x") * 2).eval(x=[1.0, 2.0])
         """
-        graph = self._to_graph()
-        missing = [each for each in graph.arguments if each not in arrays]
-        if missing:
-            raise TypeError(f"no value for {', '.join(missing)}; pass an array for each of "
-                            f"{', '.join(graph.arguments)}")
-        return graph.bind(arrays).forward()[0]
+        return self._to_graph().eval(**arrays)[0]
 
-    def gradient(self, of, weight=None):
+    def gradient(self, of: Symbol | list[Symbol],
+                 weight: Symbol | None = None) -> Symbol | tuple[Symbol, ...]:
         """The gradient with respect to one symbol, or a tuple for a list: Graph.gradient."""
         several = isinstance(of, (list, tuple))
         made = self._graph.gradient([self], of if several else [of],
@@ -204,6 +202,15 @@ class Symbol:
 
     def __abs__(self):
         return _graph.call_symbols("elemwise.abs", (self,), {})
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a symbol cannot be pickled without its graph: pickle tn.Graph(symbol)")
 
     def __bool__(self):
         raise TypeError("a symbol has no value, so it is neither true nor false; bind its graph "

@@ -53,7 +53,7 @@ def format_value(value):
 
 def format_params(params):
     """Parameters as the text `key=value key=value`."""
-    return " ".join(f"{key}={format_value(value)}" for key, value in params.items())
+    return " ".join(f"{key}={format_value(value)}" for key, value in dict(params).items())
 
 
 # ------------------------------------------------------------- element types

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients: record calls on a tape, and compute derivatives of any order.
+"""Gradients: record calls on a tape, and compute derivatives, also of derivatives where the
+gradients of the operators have gradients themselves.
 
     w = tn.array([1.0, 2.0]).attach_grad()
     with tn.record():
@@ -11,7 +12,6 @@
     tn.grad(lambda x: slope(x).sum())(tn.array([2.0]))     # array([12.])
 """
 
-import contextlib
 import functools
 
 from tenon import _array, _core
@@ -20,26 +20,43 @@ _WRITE, _ADD = 1, 3
 _KEEP, _RECORD = 1, 2
 
 
-@contextlib.contextmanager
-def record(train=True):
+class record:
     """Records the calls of this thread, so that their results can be differentiated. With
-    train=True operators behave as in training: dropout drops, statistics are updated."""
-    tape = _core.Tape(train=train)
-    before = _core.set_recording(tape)
-    try:
-        yield tape
-    finally:
-        _core.set_recording(before)
+    train=True operators behave as in training: dropout drops, statistics are updated.
+
+        with tn.record() as tape:
+            loss = ((w * x - y) ** 2).sum()
+    """
+
+    __slots__ = ("_tape", "_before")
+
+    def __init__(self, train=True):
+        self._tape = _core.Tape(train=train)
+
+    def __enter__(self):
+        self._before = _core.set_recording(self._tape)
+        return self._tape
+
+    def __exit__(self, *_):
+        _core.set_recording(self._before)
+        self._before = None
 
 
-@contextlib.contextmanager
-def pause():
-    """Inside of record(): calls are not recorded, so their results are constants."""
-    before = _core.set_recording(None)
-    try:
-        yield
-    finally:
-        _core.set_recording(before)
+class pause:
+    """Inside of record(): calls are not recorded, so their results are constants.
+
+        with tn.pause():
+            target = network(x)
+    """
+
+    __slots__ = ("_before",)
+
+    def __enter__(self):
+        self._before = _core.set_recording(None)
+
+    def __exit__(self, *_):
+        _core.set_recording(self._before)
+        self._before = None
 
 
 def is_recording():
@@ -47,18 +64,26 @@ def is_recording():
     return _core.get_recording() is not None
 
 
+def _match_type(gradient, head):
+    """An array with the type of the head."""
+    if gradient is None or (isinstance(gradient, _array.Array)
+                            and gradient._dtype_number == head._dtype_number):
+        return gradient
+    return _array.convert_any(gradient, head).astype(head.dtype, copy=False)
+
+
 def backward(heads, gradients=None, keep=False):
     """Computes the gradients of the sum of several arrays; see Array.backward.
 
         tn.autograd.backward([loss1, loss2])
     """
-    tape = next((each._tape for each in heads if each._tape is not None), None)
+    tape = heads[0]._tape if len(heads) == 1 else next(
+        (each._tape for each in heads if each._tape is not None), None)
     if tape is None:
         raise ValueError("no tape has recorded this array: compute it inside of `with "
                          "tn.record():`, from an array that attach_grad() was called for")
     weights = [None] * len(heads) if gradients is None else [
-        each if each is None else _array.convert_any(each, head).astype(head.dtype, copy=False)
-        for each, head in zip(gradients, heads)]
+        _match_type(each, head) for each, head in zip(gradients, heads)]
     watched = [each for each in tape.watched if each._request]
     into, requests = [], []
     for each in watched:
@@ -72,7 +97,7 @@ def backward(heads, gradients=None, keep=False):
     for each, gradient in zip(watched, found):
         each.grad = gradient
     if not keep:
-        tape.watched.clear()
+        tape.forget_watched()
 
 
 def value_and_grad(function, argnums=0, train=False):

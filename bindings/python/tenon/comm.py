@@ -5,6 +5,8 @@
     total = tn.ops.comm.all_reduce(gradient)
 """
 
+from __future__ import annotations
+
 import ctypes
 
 from tenon import _api, _core
@@ -39,25 +41,25 @@ class Group:
         return getattr(_api, function)(self._handle.address, *arguments)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The name, which operators use: `group="world"`."""
         return self._do("tn_group_name")
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         """Number of this member, from 0 on."""
         return self._do("tn_group_rank")
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of members."""
         return self._do("tn_group_size")
 
-    def barrier(self):
+    def barrier(self) -> None:
         """Waits until all members have called it."""
         self._do("tn_group_barrier")
 
-    def split(self, colour, name, key=0):
+    def split(self, colour: int, name: str, key: int = 0) -> Group | None:
         """Divides the group: members with the same `colour` form a new one, in the order of `key`.
         None for a colour below 0.
 
@@ -71,7 +73,7 @@ class Group:
         made._adopt(out.value)
         return made
 
-    def leave(self):
+    def leave(self) -> None:
         """Leaves the group. Calls that have not ended fail."""
         self._handle = None
 
@@ -87,7 +89,7 @@ class Group:
         return f"<Group {self.name}, rank {self.rank} of {self.size}>"
 
 
-def describe_backends():
+def describe_backends() -> dict[str, str]:
     """A dict from backends to their release, or to the reason why they cannot start here."""
     length = ctypes.c_size_t()
     text = ctypes.create_string_buffer(1 << 16)

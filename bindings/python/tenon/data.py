@@ -7,6 +7,8 @@
             program.forward(train=True, data=batch.data, label=batch.label)
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import ctypes
@@ -32,12 +34,12 @@ class Batch(collections.namedtuple("Batch", "arrays pad index number epoch")):
     __slots__ = ()
 
     @property
-    def data(self):
+    def data(self) -> _core.Array:
         """The first field."""
         return self.arrays[0]
 
     @property
-    def label(self):
+    def label(self) -> _core.Array | None:
         """The second field, or None."""
         return self.arrays[1] if len(self.arrays) > 1 else None
 
@@ -55,7 +57,7 @@ def _make_options(batch, last, shuffle, seed, part, n_parts, prefetch, skip_dama
         place=_values.make_place(_core.runtime_handle(), place))
 
 
-def from_arrays(fields, batch=1, **settings):
+def from_arrays(fields, batch: int = 1, **settings) -> DataSet:
     """Batches of arrays: each has the examples along its first dimension. DataSet describes the
     settings.
 
@@ -67,7 +69,8 @@ def from_arrays(fields, batch=1, **settings):
     return DataSet._open("tn_data_from_arrays", (handles, len(kept)), batch, **settings)
 
 
-def open_file(path, kind, params=None, batch=1, **settings):
+def open_file(path: str | os.PathLike, kind: str, params: dict | None = None, batch: int = 1,
+              **settings) -> DataSet:
     """Batches of a file of the kind "csv", "libsvm", "idx", "records" or "images"; `params` is a
     dict of the parameters of the kind (docs/reference/data.md). DataSet describes the settings.
 
@@ -111,7 +114,7 @@ class DataSet:
         with self._lock:
             return getattr(_api, function)(self._handle.address, *arguments)
 
-    def next_batch(self):
+    def next_batch(self) -> Batch | None:
         """Waits for the next batch of the epoch; None at its end."""
         found = _api.tn_batch()
         with self._lock:
@@ -133,7 +136,7 @@ class DataSet:
             return numpy.empty(0, numpy.uint64)
         return numpy.ctypeslib.as_array(batch.index, (batch.n_examples,)).copy()
 
-    def rewind(self):
+    def rewind(self) -> None:
         """Begins the next epoch."""
         with self._lock:
             self._do("tn_data_rewind")
@@ -152,21 +155,21 @@ class DataSet:
         return self.n_batches
 
     @property
-    def n_examples(self):
+    def n_examples(self) -> int:
         """Number of examples of the part."""
         return self._do("tn_data_count_examples")
 
     @property
-    def n_batches(self):
+    def n_batches(self) -> int:
         """Number of batches of the epoch."""
         return self._do("tn_data_count_batches")
 
     @property
-    def n_damaged(self):
+    def n_damaged(self) -> int:
         """Number of damaged places that were left out."""
         return self._do("tn_data_count_damage")
 
-    def save(self):
+    def save(self) -> str:
         """The position as a text, for `restore` of a data set that was opened in the same way.
 
             state = examples.save()
@@ -174,7 +177,7 @@ class DataSet:
         with self._lock:
             return read_text("tn_data_save", self._handle.address)
 
-    def restore(self, state):
+    def restore(self, state: str) -> None:
         """Goes to a position; the next loop continues there."""
         with self._lock:
             self._do("tn_data_restore", encode(state))
@@ -213,13 +216,13 @@ class RecordWriter:
             raise ValueError("the file of records is closed")
         return self._handle.address
 
-    def write(self, key, data):
+    def write(self, key: int, data: bytes) -> None:
         """Adds a record of any bytes; `key` is its number in the index."""
         data = bytes(data)
         with self._lock:
             _api.tn_record_write(self._get_address(), key, data, len(data))
 
-    def write_labelled(self, key, labels, data, id2=0):
+    def write_labelled(self, key: int, labels: list[float], data: bytes, id2: int = 0) -> None:
         """Adds a record with a head: a label, or several."""
         labels, data = [float(each) for each in labels], bytes(data)
         made = (ctypes.c_float * max(1, len(labels)))(*labels)
@@ -231,7 +234,7 @@ class RecordWriter:
         with self._lock:
             _api.tn_record_write_labelled(self._get_address(), key, header)
 
-    def close(self):
+    def close(self) -> None:
         """Completes the files."""
         with self._lock:
             if self._handle is not None:
@@ -275,7 +278,7 @@ class RecordReader:
                 return None
             return Record(found.key, ctypes.string_at(found.data, found.bytes), found.offset)
 
-    def read(self):
+    def read(self) -> Record | None:
         """The next record, or None after the last."""
         return self._read("tn_record_read")
 
@@ -286,12 +289,12 @@ class RecordReader:
         self.rewind()
         return iter(self.read, None)
 
-    def rewind(self):
+    def rewind(self) -> None:
         """Goes back to the first record."""
         with self._lock:
             _api.tn_record_rewind(self._handle.address)
 
-    def count(self):
+    def count(self) -> int:
         """Number of records; the reader needs an index."""
         count = ctypes.c_uint64()
         with self._lock:
@@ -299,13 +302,13 @@ class RecordReader:
         return count.value
 
     @property
-    def n_damaged(self):
+    def n_damaged(self) -> int:
         """Number of damaged places that the reader has met."""
         with self._lock:
             return _api.tn_record_count_damage(self._handle.address)
 
     @property
-    def damage(self):
+    def damage(self) -> tuple[int, int, str] | None:
         """(record, offset, reason) of the last damaged place, or None."""
         found = _api.tn_record_damage()
         with self._lock, contextlib.suppress(_errors.NotFoundError):
@@ -314,7 +317,7 @@ class RecordReader:
         return None
 
 
-def read_header(data):
+def read_header(data: bytes) -> Header:
     """The head of a labelled record: a Header.
 
         labels, key, _, jpeg = tn.data.read_header(record.data)

@@ -25,6 +25,7 @@ import traceback
 
 from tenon import _api, _core
 from tenon._dtypes import BY_NUMBER, find_dtype
+from tenon._objects import inside_operator
 from tenon.ops import find_operator
 
 _TYPES = ("f32", "f64", "f16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool")
@@ -243,8 +244,9 @@ class Operator:
         return {name: readers[kind](address + offset) for name, kind, offset in self._fields}
 
     def _run(self, function, *args, **named):
-        return function(self._object, *args, **named) if self._is_class else \
-            function(*args, **named)
+        with inside_operator():
+            return function(self._object, *args, **named) if self._is_class else \
+                function(*args, **named)
 
     def _compute_forward(self, frame):
         try:

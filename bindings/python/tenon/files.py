@@ -5,6 +5,8 @@
     weights = tn.load_arrays("weights.safetensors")
 """
 
+from __future__ import annotations
+
 import collections.abc
 import contextlib
 import ctypes
@@ -17,7 +19,8 @@ from tenon._objects import Handle, make
 from tenon.program import _make_array
 
 
-def save(path, arrays, compress=False, metadata=None):
+def save(path: str | os.PathLike, arrays: object, compress: bool = False,
+         metadata: dict | None = None) -> None:
     """Writes a dict of arrays, or one array, in the format that the end of the name selects.
 
     The file appears when it is complete. `compress` is for .npz; `metadata`, a dict, for
@@ -40,7 +43,7 @@ def save(path, arrays, compress=False, metadata=None):
     _api.tn_bundle_save(_core.runtime_handle(), encode(os.fspath(path)), content)
 
 
-def load_arrays(path, map_pages=False):
+def load_arrays(path: str | os.PathLike, map_pages: bool = False) -> dict[str, _core.Array]:
     """Reads all arrays of a file, as a dict. The array of a .npy has the name "".
 
     With `map_pages`, arrays are the pages of the file where its format allows that, and are read
@@ -52,7 +55,8 @@ def load_arrays(path, map_pages=False):
         return dict(file)
 
 
-def load_array(path, name=None, map_pages=False):
+def load_array(path: str | os.PathLike, name: str | None = None,
+               map_pages: bool = False) -> _core.Array:
     """Reads one array of a file: that of this name, or the only one.
 
         x = tn.files.load_array("x.npy")
@@ -104,17 +108,17 @@ class ArrayFile(collections.abc.Mapping):
         return len(self._entries)
 
     @property
-    def shapes(self):
+    def shapes(self) -> dict[str, tuple[int, ...]]:
         """A dict from names to shapes."""
         return {name: each[0] for name, each in self._entries.items()}
 
     @property
-    def dtypes(self):
+    def dtypes(self) -> dict[str, str]:
         """A dict from names to names of element types."""
         return {name: each[1] for name, each in self._entries.items()}
 
     @property
-    def metadata(self):
+    def metadata(self) -> dict[str, str]:
         """The texts of a .safetensors, a dict."""
         found, pair = {}, _api.tn_bundle_pair()
         with contextlib.suppress(_errors.NotFoundError):
@@ -123,7 +127,7 @@ class ArrayFile(collections.abc.Mapping):
                 found[pair.key.decode()] = pair.value.decode()
         return found
 
-    def close(self):
+    def close(self) -> None:
         """Closes the file; arrays that were read stay valid."""
         self._handle = None
 

@@ -12,6 +12,8 @@ Symbols also work without a graph: `tn.var("data")` and the operators on it. The
 symbols is made as needed: `tn.Graph(y)` is the graph that computes y.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import ctypes
@@ -92,7 +94,8 @@ class Graph:
 
     # ----------------------------------------------------------- construction
 
-    def variable(self, name, shape=None, dtype=None, **attributes):
+    def variable(self, name: str, shape: tuple | None = None, dtype: object = None,
+                 **attributes) -> Symbol:
         """Adds a variable; unknown dimensions of its shape are None.
 
             x = g.variable("data", shape=(None, 3), dtype="f32")
@@ -105,7 +108,8 @@ class Graph:
             made.set_attribute(key, value)
         return made
 
-    def call(self, op, *inputs, name=None, attributes=None, **params):
+    def call(self, op: str, *inputs, name: str | None = None, attributes=None,
+             **params) -> Symbol | tuple[Symbol, ...]:
         """Adds a call of an operator; returns a symbol, or a tuple if it has several outputs.
 
         Inputs and states are symbols, by position or by name; None is an absent optional one.
@@ -132,13 +136,14 @@ class Graph:
             n = len(entries) if operator.is_variadic and keys is None else len(operator.inputs)
             return self._make_symbols(entry, _operators.count_outputs(operator, n, text))
 
-    def embed(self, inner, *inputs, name=None, attributes=None, **by_name):
+    def embed(self, inner: Graph, *inputs, name: str | None = None, attributes=None,
+              **by_name) -> Symbol | tuple[Symbol, ...]:
         """Adds another graph as one node. Its heads are the outputs; its variables the inputs, by
         position or by name.
 
             y = g.embed(block, x, name="block1")
         """
-        count = len(inner.heads)
+        count = len(_check_graph(inner, "embed").heads)
         node, entry = _api.tn_embedding(inner=inner._handle.address, name=name), _api.tn_entry()
         with _LOCK:
             self._set_inputs(node, name or "graph", *_merge_by_name(
@@ -146,8 +151,9 @@ class Graph:
             self._do("tn_graph_embed", node, ctypes.byref(entry))
             return self._make_symbols(entry, count)
 
-    def loop(self, step, sequences, states=(), inputs=(), reverse=False, name=None,
-             attributes=None):
+    def loop(self, step: Graph, sequences: dict[str, Symbol] | list[str], states=(), inputs=(),
+             reverse: bool = False, name: str | None = None,
+             attributes=None) -> Symbol | tuple[Symbol, ...]:
         """Adds a loop over the step graph: in step t it reads element t of each sequence and the
         states of the step before. Returns the last states, then the collected outputs.
 
@@ -157,6 +163,7 @@ class Graph:
 
             h, all_h = g.loop(step, sequences={"x": xs}, states={"h": h0})
         """
+        _check_graph(step, "loop")
         names, by_name = [list(sequences), list(states)], {}
         for each in (sequences, states, inputs):
             if isinstance(each, dict):
@@ -173,21 +180,24 @@ class Graph:
             self._do("tn_graph_loop", node, ctypes.byref(entry))
             return self._make_symbols(entry, len(step.heads))
 
-    def compose(self, other, replacements=None):
+    def compose(self, other: Graph,
+                replacements: dict[str, Symbol] | None = None) -> tuple[Symbol, ...]:
         """Adds all nodes of another graph; variables of it that `replacements` names become these
         symbols. Returns the heads of `other` in this graph.
 
             (y,) = encoder.compose(decoder, {"code": encoder.heads[0]})
         """
+        _check_graph(other, "compose")
         replacements = replacements or {}
         with _LOCK:
+            self._take_in(replacements.values(), "compose")
             entries = self._make_entries(replacements.values())
             heads = (_api.tn_entry * max(1, len(other.heads)))()
             self._do("tn_graph_compose", other._handle.address, _values.make_texts(replacements),
                      entries, len(replacements), heads)
             return tuple(self._make_symbol(each) for each in heads[:len(other.heads)])
 
-    def depends(self, symbol, on):
+    def depends(self, symbol: Symbol, on: Symbol) -> None:
         """Lets the node of `symbol` run after the node of `on`, though it does not read it."""
         self._check(symbol), self._check(on)
         self._do("tn_graph_depends", symbol._node, on._node)
@@ -239,6 +249,8 @@ class Graph:
                 self._absorb(each._graph)
 
     def _check(self, symbol):
+        if not isinstance(symbol, Symbol):
+            raise TypeError(f"expected a symbol, not a {type(symbol).__name__}")
         if symbol._graph is not self:
             raise ValueError(f"the symbol {symbol.output_name} belongs to another graph; use "
                              "Graph.compose to join two graphs")
@@ -273,45 +285,45 @@ class Graph:
     # -------------------------------------------------------------- questions
 
     @property
-    def heads(self):
+    def heads(self) -> list[Symbol]:
         """The outputs of the graph, a list of symbols; assign symbols to set them."""
         return [self._make_symbol(entry) for _, entry in self._list(_api.TN_GRAPH_HEADS)]
 
     @heads.setter
-    def heads(self, symbols):
+    def heads(self, symbols) -> None:
         symbols = [symbols] if isinstance(symbols, Symbol) else list(symbols)
         with _LOCK:
             self._take_in(symbols, "heads")
             self._do("tn_graph_heads_set", self._make_entries(symbols), len(symbols))
 
     @property
-    def arguments(self):
+    def arguments(self) -> list[str]:
         """Names of the variables that the heads depend on, depth first."""
         return [name for name, _ in self._list(_api.TN_GRAPH_ARGUMENTS)]
 
     @property
-    def auxiliaries(self):
+    def auxiliaries(self) -> list[str]:
         """Names of the states that the heads depend on."""
         return [name for name, _ in self._list(_api.TN_GRAPH_AUXILIARIES)]
 
     @property
-    def outputs(self):
+    def outputs(self) -> list[str]:
         """Names of the heads."""
         return [name for name, _ in self._list(_api.TN_GRAPH_HEADS)]
 
     @property
-    def nodes(self):
+    def nodes(self) -> list[str]:
         """Names of all nodes, in an order in which they can be computed."""
         return [name for name, _ in self._list(_api.TN_GRAPH_NODES)]
 
     @property
-    def internals(self):
+    def internals(self) -> dict[str, Symbol]:
         """A dict from the names of all visible outputs to symbols, in order of nodes."""
         return {name: self._make_symbol(entry)
                 for name, entry in self._list(_api.TN_GRAPH_INTERNALS)}
 
     @property
-    def attributes(self):
+    def attributes(self) -> dict[str, str]:
         """All attributes of all nodes, as a dict from `"<node>$<key>"` to texts."""
         with _LOCK:
             return json.loads(read_text("tn_graph_attributes", self._handle.address))
@@ -380,7 +392,7 @@ class Graph:
 
     # -------------------------------------------------------------- inference
 
-    def infer_shape(self, **shapes):
+    def infer_shape(self, **shapes) -> Shapes:
         """Infers all shapes from those of some variables; a Shapes with three dicts.
 
         A contradiction is a ShapeError with the node. IncompleteError names the variables with
@@ -390,11 +402,11 @@ class Graph:
         """
         return self._infer(shapes, {}, read=_values.read_shape, partial=False)
 
-    def infer_shape_partial(self, **shapes):
+    def infer_shape_partial(self, **shapes) -> Shapes:
         """The same; unknown dimensions are None, and so are shapes without known dimensions."""
         return self._infer(shapes, {}, read=_values.read_shape, partial=True)
 
-    def infer_dtype(self, **dtypes):
+    def infer_dtype(self, **dtypes) -> Shapes:
         """Infers all element types from those of some variables: Shapes with dicts of names, and
         None for unknown ones.
 
@@ -423,7 +435,8 @@ class Graph:
 
     # -------------------------------------------------------------- gradients
 
-    def gradient(self, heads, of, weights=None, stop=()):
+    def gradient(self, heads: list[Symbol], of: list[Symbol],
+                 weights: list[Symbol | None] | None = None, stop=()) -> tuple[Symbol, ...]:
         """Adds nodes for the gradients of the sum of `heads` with respect to each of `of`; returns
         a tuple of symbols, which can be differentiated again.
 
@@ -449,7 +462,7 @@ class Graph:
             self._do("tn_graph_gradient", query, out)
             return tuple(self._make_symbol(each) for each in out[:len(of)])
 
-    def backward(self, of=None, stop=()):
+    def backward(self, of: list[str] | None = None, stop=()) -> None:
         """Adds the gradients of the heads by name: that of `x` is `g["x@GRAD"]` from then on.
 
             g.backward(["fc1_weight"])
@@ -462,18 +475,20 @@ class Graph:
 
     # ------------------------------------------------------------------ files
 
-    def to_json(self):
+    def to_json(self) -> str:
         """The graph as text, as in the file that `save` writes."""
         with _LOCK:
             return read_text("tn_graph_json", self._handle.address)
 
     @classmethod
-    def from_json(cls, text):
+    def from_json(cls, text: str | bytes) -> Graph:
         """Reads the text of to_json."""
-        text = text.encode() if isinstance(text, str) else bytes(text)
+        if not isinstance(text, (str, bytes)):
+            raise TypeError(f"the JSON of a graph is a text, not a {type(text).__name__}")
+        text = encode(text)
         return cls._wrap(make("tn_graph_parse", _core.runtime_handle(), text, len(text)))
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike) -> None:
         """Writes the graph to a file, which C programs and `tenon graph` read too.
 
             g.save("model.json")
@@ -481,25 +496,37 @@ class Graph:
         self._do("tn_graph_save", encode(os.fspath(path)))
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str | os.PathLike) -> Graph:
         """Reads a file of `save`.
 
             g = tn.Graph.load("model.json")
         """
         return cls._wrap(make("tn_graph_load", _core.runtime_handle(), encode(os.fspath(path))))
 
-    def copy(self):
+    def copy(self) -> Graph:
         """A copy that shares nothing with this graph."""
         with _LOCK:
             return self._wrap(make("tn_graph_copy", self._handle.address))
 
-    def apply(self, *passes):
-        """A copy, rewritten by passes: "infer", "flatten", and those of plugins."""
+    def __copy__(self):
+        return self.copy()
+
+    def __deepcopy__(self, memo):
+        return self.copy()
+
+    def __reduce_ex__(self, protocol):
+        return Graph.from_json, (self.to_json(),)
+
+    def apply(self, *passes) -> Graph:
+        """A copy, rewritten by passes: "infer", "flatten", and those of plugins.
+
+            flat = g.apply("flatten")
+        """
         with _LOCK:
             return self._wrap(make("tn_graph_apply", self._handle.address,
                                    _values.make_texts(passes), len(passes)))
 
-    def describe(self):
+    def describe(self) -> dict:
         """The graph as a dict for programs that show it, with names, shapes and element types
         of all outputs by the last inference (tn_graph_inferred_json)."""
         with _LOCK:
@@ -507,23 +534,36 @@ class Graph:
 
     # --------------------------------------------------------------- programs
 
-    def bind(self, arguments=None, request=None, place="cpu", memory_budget=None, **settings):
+    def bind(self, arguments: dict | list | None = None,
+             request: str | dict[str, str | None] | None = None, place: object = "cpu",
+             memory_budget: int | str | None = None, **settings) -> Program:
         """A program that computes the heads; Program describes all settings.
 
             p = g.bind({"data": images, "softmax_label": labels}, request="write")
         """
         return Program(self, arguments, request, place, memory_budget, **settings)
 
+    def eval(self, **arrays) -> list[_core.Array]:
+        """Computes the heads once, with an array for each argument; returns a list of Arrays.
+
+            (y,) = g.eval(x=[1.0, 2.0])
+        """
+        missing = [each for each in self.arguments if each not in arrays]
+        if missing:
+            raise TypeError(f"no value for {', '.join(missing)}; pass an array for each of "
+                            f"{', '.join(self.arguments)}")
+        return self.bind(arrays).forward()
+
     def _repr_svg_(self):
         from tenon import _picture
         return _picture.draw_graph(self.describe())
 
-    def svg(self):
+    def svg(self) -> str:
         """A picture of the graph, as the text of an SVG file. Notebooks show it by themselves."""
         return self._repr_svg_()
 
 
-def list_passes():
+def list_passes() -> list[str]:
     """Names of all passes that Graph.apply and bind accept."""
     names, info = [], _api.tn_pass_info()
     with contextlib.suppress(_errors.NotFoundError):
@@ -531,6 +571,12 @@ def list_passes():
             _api.tn_pass_at(_core.runtime_handle(), i, ctypes.byref(info))
             names.append(info.name.decode())
     return names
+
+
+def _check_graph(value, function):
+    if not isinstance(value, Graph):
+        raise TypeError(f"Graph.{function} needs a graph, not a {type(value).__name__}")
+    return value
 
 
 def _merge_by_name(inputs, by_name, names):

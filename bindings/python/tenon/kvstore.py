@@ -9,10 +9,13 @@ weights, and devices pull the result.
     store.pull({"weight": w})
 """
 
+from __future__ import annotations
+
 import ctypes
 import itertools
 import os
 import threading
+from collections.abc import Callable, Mapping
 
 from tenon import _api, _core, _values
 from tenon._binding import encode
@@ -39,6 +42,9 @@ class _Keyed:
     """A C list of keys with their arrays, which it keeps."""
 
     def __init__(self, values, priority, convert):
+        if not isinstance(values, Mapping):
+            raise TypeError("expected a dict from keys to arrays, not a "
+                            f"{type(values).__name__}")
         self.kept, items = [], []
         for key, arrays in values.items():
             arrays = list(arrays) if isinstance(arrays, (list, tuple)) and any(
@@ -89,27 +95,27 @@ class KVStore:
                 raise errors[0]
 
     @property
-    def kind(self):
+    def kind(self) -> str:
         """The kind of the store."""
         return self._do("tn_kvstore_kind")
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         """Number of this process among those that share the store; 0 for kinds of one."""
         return self._do("tn_kvstore_rank")
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of processes that share the store."""
         return self._do("tn_kvstore_size")
 
-    def barrier(self):
+    def barrier(self) -> None:
         """Waits until all processes have called it."""
         self._do("tn_kvstore_barrier")
 
     # ---------------------------------------------------------------- values
 
-    def init(self, values, priority=0):
+    def init(self, values: dict, priority=0) -> None:
         """Adds keys with a copy of their array each.
 
             store.init({"weight": w, 3: b})
@@ -117,7 +123,7 @@ class KVStore:
         keyed = _Keyed(values, priority, _make_array)
         self._do("tn_kvstore_init", keyed.list, keyed.n)
 
-    def push(self, values, priority=0):
+    def push(self, values: dict, priority=0) -> None:
         """Sums the arrays of each key, and updates its value.
 
             store.push({"weight": [g0, g1]})
@@ -125,7 +131,7 @@ class KVStore:
         keyed = _Keyed(values, priority, _make_array)
         self._do("tn_kvstore_push", keyed.list, keyed.n)
 
-    def pull(self, out, priority=0):
+    def pull(self, out: dict, priority=0) -> None:
         """Copies the value of each key into its arrays.
 
             store.pull({"weight": [w0, w1]})
@@ -133,13 +139,13 @@ class KVStore:
         keyed = _Keyed(out, priority, _check_target)
         self._do("tn_kvstore_pull", keyed.list, keyed.n)
 
-    def push_pull(self, values, out=None, priority=0):
+    def push_pull(self, values: dict, out=None, priority=0) -> None:
         """push, then pull, in one step; without `out` into the pushed arrays."""
         pushed = _Keyed(values, priority, _make_array if out else _check_target)
         pulled = _Keyed(out or values, priority, _check_target)
         self._do("tn_kvstore_push_pull", pushed.list, pushed.n, pulled.list, pulled.n)
 
-    def broadcast(self, values, out, priority=0):
+    def broadcast(self, values: dict, out, priority=0) -> None:
         """init, then pull, in one step: all devices and processes begin with the same values."""
         added = _Keyed(values, priority, _make_array)
         pulled = _Keyed(out, priority, _check_target)
@@ -147,14 +153,15 @@ class KVStore:
 
     # -------------------------------------------------------------- updaters
 
-    def set_optimizer(self, name, **params):
+    def set_optimizer(self, name: str, **params) -> None:
         """Lets an operator update the values; a second call changes parameters, and keeps states.
 
             store.set_optimizer("optim.adam_update", lr=0.001)
         """
         self._do("tn_kvstore_set_optimizer", encode(name), _values.format_params(params).encode())
 
-    def set_updater(self, update):
+    def set_updater(self,
+                    update: Callable[[str | int, _core.Array, _core.Array], None] | None) -> None:
         """Lets a function update the values: update(key, received, value) changes the array
         `value` by the sum `received`. None: the sum becomes the value.
 
@@ -185,11 +192,11 @@ class KVStore:
             _drop_updater(number)
             raise
 
-    def save_states(self, path):
+    def save_states(self, path: str | os.PathLike) -> None:
         """Writes the states of the operator to a .npz or .safetensors."""
         self._do("tn_kvstore_save_states", encode(os.fspath(path)))
 
-    def load_states(self, path):
+    def load_states(self, path: str | os.PathLike) -> None:
         """Reads the file of save_states."""
         self._do("tn_kvstore_load_states", encode(os.fspath(path)))
 

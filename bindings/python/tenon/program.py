@@ -7,11 +7,15 @@
     print(p.gradients["fc1_weight"])
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import ctypes
 import json
+import operator
 import threading
+from collections.abc import Callable
 
 from tenon import _api, _core, _errors, _values
 from tenon._binding import encode
@@ -53,7 +57,8 @@ class Program:
     """A graph that is bound to arrays; `Graph.bind` makes it.
 
     - `arguments`: a dict from variables and states to arrays, NumPy arrays or lists; to a shape,
-      or to (shape, dtype), for an array that the program creates. It creates the others as well:
+      or to (shape, dtype), for an array that the program creates. Or a list of arrays in the
+      order of Graph.arguments. It creates the others as well:
       zeros, or the initial value of a state.
       Element types that follow from nothing are f32.
     - `request`: "write" or "add" for gradients of all arguments of floating-point type, None for
@@ -73,7 +78,7 @@ class Program:
                  gradients=None, outputs=None, groups=None, shared=None, passes=(), fuse=True,
                  capture=False, plan=True):
         runtime = _core.runtime_handle()
-        arguments, gradients = dict(arguments or {}), dict(gradients or {})
+        arguments, gradients = _name_arguments(graph, arguments), dict(gradients or {})
         requests = request if isinstance(request, dict) else {}
         place_of = _values.make_place(runtime, place)
         keep = []  # arrays and lists that C reads during the call
@@ -89,8 +94,9 @@ class Program:
                 for name in names]
         _set_outputs(how, outputs, keep)
         _set_groups(how, groups or {}, runtime)
+        passes = [passes] if isinstance(passes, str) else list(passes)
         how.passes, how.n_passes = _values.make_texts(passes), len(passes)
-        how.shared = None if shared is None else shared._handle.address
+        how.shared = None if shared is None else _check(shared, Program)._handle.address
         with graph_lock():
             self._adopt(_bind(graph, how, made), graph.arguments, graph.auxiliaries,
                         graph.outputs)
@@ -110,7 +116,7 @@ class Program:
 
     # ------------------------------------------------------------------ runs
 
-    def forward(self, train=False, **inputs):
+    def forward(self, train: bool = False, **inputs) -> list[_core.Array]:
         """Schedules a run and returns the list of outputs, which the next run overwrites.
         Arguments that are passed by name are copied into those of the program first.
 
@@ -123,7 +129,7 @@ class Program:
             self._raise_from_monitor()
             return self.outputs
 
-    def backward(self, weights=None):
+    def backward(self, weights: list | _core.Array | None = None) -> None:
         """Schedules the backward part, once after each `forward(train=True)`. `weights` has the
         gradient of each head; it may be omitted for losses.
 
@@ -134,27 +140,33 @@ class Program:
                                        "request=\"write\" or \"add\"")
         if weights is not None:
             weights = list(weights) if isinstance(weights, (list, tuple)) else [weights]
+            if len(weights) != len(self._output_names):
+                raise ValueError(f"the program has {len(self._output_names)} outputs, but "
+                                 f"{len(weights)} gradients were passed; pass one for each")
             weights = [None if each is None else _make_array(each) for each in weights]
         with self._lock:
-            made = weights and (ctypes.c_void_p * len(weights))(
+            made = None if weights is None else (ctypes.c_void_p * len(weights))(
                 *[None if each is None else each._handle for each in weights])
             self._do("tn_program_backward", made, len(weights or ()))
             self._raise_from_monitor()
 
-    def forward_part(self, steps, train=False):
+    def forward_part(self, steps: int, train: bool = False) -> int:
         """Schedules the first `steps` steps of the forward part; returns how many remain."""
         left = ctypes.c_size_t()
-        self._do("tn_program_forward_part", _api.TN_CALL_TRAIN if train else 0, steps,
-                 ctypes.byref(left))
+        if operator.index(steps) < 0:
+            raise ValueError(f"steps is {steps}; pass a number of steps")
+        self._do("tn_program_forward_part", _api.TN_CALL_TRAIN if train else 0,
+                 min(steps, 1 << 32), ctypes.byref(left))
         self._raise_from_monitor()
         return left.value
 
     def _assign(self, name, value):
-        try:
-            target = {**self.auxiliaries, **self.arguments}[name]
-        except KeyError:
+        if "inputs" not in self._lists:
+            self._lists["inputs"] = {**self.auxiliaries, **self.arguments}
+        target = self._lists["inputs"].get(name)
+        if target is None:
             raise TypeError(f"the program has no argument `{name}`; its arguments are "
-                            f"{', '.join([*self._names, *self._states])}") from None
+                            f"{', '.join([*self._names, *self._states])}")
         source = _make_array(value)
         if source is not target:
             _api.tn_array_copy(target._handle, source._handle)
@@ -173,22 +185,22 @@ class Program:
             return dict(self._lists[key])
 
     @property
-    def arguments(self):
+    def arguments(self) -> dict[str, _core.Array]:
         """The arrays of the variables, a dict."""
         return self._get_arrays("arguments", self._names, _api.TN_PROGRAM_ARGUMENT)
 
     @property
-    def gradients(self):
+    def gradients(self) -> dict[str, _core.Array]:
         """The gradients of the variables that have one, a dict."""
         return self._get_arrays("gradients", self._names, _api.TN_PROGRAM_GRADIENT)
 
     @property
-    def auxiliaries(self):
+    def auxiliaries(self) -> dict[str, _core.Array]:
         """The arrays of the states, a dict."""
         return self._get_arrays("auxiliaries", self._states, _api.TN_PROGRAM_AUXILIARY)
 
     @property
-    def outputs(self):
+    def outputs(self) -> list[_core.Array]:
         """The arrays of the heads, a list."""
         with self._lock:
             if "outputs" not in self._lists:
@@ -198,13 +210,13 @@ class Program:
             return list(self._lists["outputs"])
 
     @property
-    def output_names(self):
+    def output_names(self) -> list[str]:
         """Names of the heads."""
         return list(self._output_names)
 
     # -------------------------------------------------------------- settings
 
-    def set(self, node, **params):
+    def set(self, node: str, **params) -> None:
         """Changes dynamic parameters of a node for later runs.
 
             p.set("dropout1", p=0.2)
@@ -214,7 +226,7 @@ class Program:
             made.as_.s = encode(value if isinstance(value, str) else _values.format_value(value))
             self._do("tn_program_set", encode(node), made)
 
-    def reshape(self, **shapes):
+    def reshape(self, **shapes) -> Program:
         """A program for other shapes of some arguments, which shares its memory with this one.
         Arrays of unchanged shapes are the same.
 
@@ -230,7 +242,7 @@ class Program:
             made._lock = self._lock  # the two share memory
         return made
 
-    def monitor(self, function):
+    def monitor(self, function: Callable[[str, object], None] | None) -> None:
         """Calls function(name, value) with each visible output of later runs, as a NumPy array;
         None ends it. Steps then run one by one.
 
@@ -258,23 +270,23 @@ class Program:
     # ------------------------------------------------------------- questions
 
     @property
-    def stats(self):
+    def stats(self) -> ProgramStats:
         """Steps and bytes, a ProgramStats."""
         found = _api.tn_program_stats()
         self._do("tn_program_stats_get", ctypes.byref(found))
         return ProgramStats(*(getattr(found, each) for each in ProgramStats._fields))
 
-    def text(self, why=False):
+    def text(self, why: bool = False) -> str:
         """The steps as a table; with `why`, also the reasons why calls are not fused."""
         with self._lock:
             return read_text("tn_program_text", self._handle.address, int(why))
 
-    def describe(self):
+    def describe(self) -> dict:
         """The steps and their memory as a dict (tn_program_json)."""
         with self._lock:
             return json.loads(read_text("tn_program_json", self._handle.address))
 
-    def captured(self, part="forward"):
+    def captured(self, part: str = "forward") -> str | None:
         """None if runs of "forward", "train" or "backward" are launched as one, else the reason
         (see `capture` of Program)."""
         parts = {"forward": _api.TN_PART_FORWARD, "train": _api.TN_PART_TRAIN,
@@ -284,7 +296,7 @@ class Program:
         with self._lock:
             return read_text("tn_program_captured", self._handle.address, parts[part])
 
-    def svg(self):
+    def svg(self) -> str:
         """A picture of the memory, as the text of an SVG file: steps to the right, bytes up."""
         from tenon import _picture
         return _picture.draw_plan(self.describe())
@@ -306,12 +318,30 @@ def graph_lock():
     return graph._LOCK
 
 
+def _check(value, kind):
+    if not isinstance(value, kind):
+        raise TypeError(f"expected an object of tenon.{kind.__name__}, not a "
+                        f"{type(value).__name__}")
+    return value
+
+
+def _name_arguments(graph, arguments):
+    """The dict of arguments; a list has them in the order of the graph."""
+    if not isinstance(arguments, (list, tuple)):
+        return dict(arguments or {})
+    names = graph.arguments
+    if len(arguments) > len(names):
+        raise ValueError(f"the graph has {len(names)} arguments, but {len(arguments)} arrays were "
+                         "passed")
+    return dict(zip(names, arguments))
+
+
 def _get_budget(budget):
     if budget is None:
         return 0
     if budget == "minimal":
         return _api.TN_MEMORY_MINIMAL
-    budget = budget.__index__()
+    budget = operator.index(budget)
     if budget < 1:
         raise ValueError(f"memory_budget is {budget}; pass a number of bytes, \"minimal\", or None "
                          "for no limit")
@@ -338,7 +368,7 @@ def _make_argument(name, arguments, gradients, requests, place, keep):
         keep.append(array)
         made.array = array._handle
     if name in gradients:
-        keep.append(gradients[name])
+        keep.append(_check(gradients[name], _core.Array))
         made.gradient = gradients[name]._handle
     if name in requests:
         made.request, made.has_request = _get_request(requests[name]), 1
@@ -382,7 +412,7 @@ def _get_known(argument):
 def _set_outputs(how, outputs, keep):
     if outputs is None:
         return
-    keep.extend(outputs)
+    keep.extend(_check(each, _core.Array) for each in outputs if each is not None)
     how.outputs = (ctypes.c_void_p * max(1, len(outputs)))(
         *[None if each is None else each._handle for each in outputs])
     how.n_outputs = len(outputs)
@@ -391,7 +421,7 @@ def _set_outputs(how, outputs, keep):
 def _set_groups(how, groups, runtime):
     how.groups = _values.make_list(_api.tn_group, [
         _api.tn_group(name=name, place=_values.make_place(runtime, place))
-        for name, place in groups.items()])
+        for name, place in dict(groups).items()])
     how.n_groups = len(groups)
 
 

@@ -5,13 +5,16 @@
         ...
 """
 
+from __future__ import annotations
+
 import sys
 import time
+from collections.abc import Iterable
 
 _WIDTH = 28
 
 
-def format_seconds(seconds):
+def format_seconds(seconds: float) -> str:
     """"1:05" of 65 seconds."""
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -35,7 +38,7 @@ class Progress:
         self._is_shown = bool(getattr(self._file, "isatty", bool)())
         self._notes, self._drawn, self._length = {}, float("-inf"), 0
 
-    def note(self, **values):
+    def note(self, **values) -> None:
         """Shows these values at the end of the line."""
         self._notes.update(values)
 
@@ -84,7 +87,7 @@ class Progress:
         self._length = len(line)
 
 
-def show(items, title="", total=None, file=None):
+def show(items: Iterable, title: str = "", total: int | None = None, file=None) -> Progress:
     """Loops over `items` and shows the progress on the terminal of `file` (standard error).
 
         for batch in tn.progress.show(examples, "epoch 1"): ...

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Type stubs of the operators, for editors and type checkers.
+"""Type stubs for editors and type checkers.
 
     python -m tenon.stubs [DIR] [--plugin FILE.so]...
 
 Writes `ops.pyi`, with a function for each operator of the installed plugins and of the
 plugins named by --plugin: inputs, parameters with types and defaults, and the text for
-`help()`. Without DIR the file goes into the package; editors find it there. With DIR it
-becomes the stub package DIR/tenon-stubs, which adds to the installed package: a project
-keeps it beside its plugin, and names DIR in `stubPath` or MYPYPATH.
+`help()`. `_core.pyi` has the methods of arrays, `__init__.pyi` the names of the package.
+
+Without DIR the files go into the package; wheels have them. With DIR they become the stub
+package DIR/tenon-stubs: a project keeps it beside its plugin, and names DIR in `stubPath` of
+Pyright. mypy reads stub packages in the environment's site-packages only.
 
     >>> from tenon import stubs
     >>> print(stubs.write_signature(operator))  # a dictionary of `tenon show --json`
@@ -15,6 +17,8 @@ keeps it beside its plugin, and names DIR in `stubPath` or MYPYPATH.
 """
 
 import argparse
+import importlib.util
+import inspect
 import json
 import keyword
 import os
@@ -25,11 +29,13 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional
 
 from . import _prefix
 
-HEAD = '''\
-# Written by `python -m tenon.stubs`; changes will be lost.
+NOTE = "# Written by `python -m tenon.stubs`; changes will be lost.\n"
+OPERATORS = NOTE + '''\
 from typing import Any, Literal, Optional, Sequence, Union
 from numpy.typing import ArrayLike
-from . import Array, DType, Symbol
+from ._core import Array
+from ._dtypes import DType
+from .graph import Symbol
 
 Tensor = Union[Array, Symbol, ArrayLike]
 Out = Optional[Union[Array, Sequence[Optional[Array]]]]
@@ -37,9 +43,42 @@ Out = Optional[Union[Array, Sequence[Optional[Array]]]]
 def __getattr__(name: str) -> Any: ...  # plugins that are loaded later
 '''
 
+CORE = NOTE + '''\
+from typing import Any, Iterator, Optional, Tuple, Union
+import numpy
+from ._dtypes import DType
+
+def __getattr__(name: str) -> Any: ...
+
+class Array:
+'''
+
+MODULE = NOTE + '''\
+from typing import Any
+from ._core import Array as Array
+from .ops import elemwise as _elemwise, tensor as _tensor
+
+def __getattr__(name: str) -> Any: ...
+
+'''
+
 TYPES = {"bool": "bool", "int": "int", "float": "float", "string": "str",
          "dtype": "Union[str, DType]", "ints": "Union[int, Sequence[int]]",
          "floats": "Union[float, Sequence[float]]"}
+
+# Types of the attributes of arrays, and results of methods that return no array.
+PROPERTIES = {"shape": "Tuple[int, ...]", "strides": "Tuple[int, ...]", "size": "int",
+              "ndim": "int", "itemsize": "int", "nbytes": "int", "dtype": "DType",
+              "device": "str", "grad": "Optional[Array]", "T": "Array", "is_contiguous": "bool"}
+RESULTS = {"numpy": "numpy.ndarray", "__array__": "numpy.ndarray", "tolist": "Any",
+           "item": "Union[int, float, bool]", "attach_grad": "None", "backward": "None",
+           "__len__": "int", "__int__": "int", "__index__": "int", "__hash__": "int",
+           "__float__": "float", "__bool__": "bool", "__contains__": "bool", "__str__": "str",
+           "__repr__": "str", "__format__": "str", "__setitem__": "None", "__delitem__": "None",
+           "__iter__": "Iterator[Array]", "__dlpack__": "Any", "__reduce__": "Any",
+           "__dlpack_device__": "Tuple[int, int]"}
+# Functions of the module that return an array; results of others are not declared.
+MAKERS = ("arange", "array", "asarray", "empty", "from_dlpack", "full", "ones", "zeros")
 
 
 def write_name(name: str) -> str:
@@ -132,6 +171,85 @@ def write_plugin(name: str, operators: Iterable[Dict[str, Any]]) -> Iterator[str
     yield ""
 
 
+def write_parameters(function: Any) -> str:
+    """The parameters of a function of the package, without types; `...` for a default that is
+    no constant."""
+    parameters = []
+    for each in inspect.signature(function).parameters.values():
+        default = each.default
+        if default is not each.empty and not isinstance(
+                default, (type(None), bool, int, float, str, tuple)):
+            default = ...
+        parameters.append(each.replace(annotation=each.empty, default=default))
+    text = str(inspect.Signature(parameters))
+    return text.replace("=Ellipsis", "=...")
+
+
+def write_text(thing: Any, margin: str) -> Iterator[str]:
+    """The first line of the documentation, or `...` if there is none."""
+    line = (inspect.getdoc(thing) or "").partition("\n")[0].replace('"""', "'''")
+    if line.endswith(('"', "\\")):
+        line += " "  # which would end the text too early
+    yield f'{margin}r"""{line}"""' if line else f"{margin}..."
+
+
+def write_array(array: Any) -> Iterator[str]:
+    """Lines of the class Array, from its methods and attributes."""
+    for name in sorted(dir(array)):
+        member = getattr(array, name)
+        if name.startswith("_") and (not name.startswith("__") or not callable(member)
+                                     or getattr(object, name, None) is member):
+            continue
+        if callable(member):
+            if name in ("__new__", "__init_subclass__", "__subclasshook__"):
+                continue
+            ignore = "  # type: ignore[override]" if name in ("__eq__", "__ne__") else ""
+            yield (f"    def {name}{write_parameters(member)} -> {RESULTS.get(name, 'Array')}:"
+                   + ignore)
+        else:
+            yield "    @property"
+            yield f"    def {name}(self) -> {PROPERTIES.get(name, 'Any')}:"
+        yield from write_text(member, "        ")
+
+
+def write_operators(operators: Iterable[str], taken: Iterable[str]) -> Iterator[str]:
+    """Lines for operators that the package offers without their plugin."""
+    known = set(taken)
+    for plugin in ("elemwise", "tensor"):
+        for full in sorted(operators):
+            name = full.partition("@")[0].partition(".")[2]
+            if full.startswith(plugin + ".") and name not in known:
+                known.add(name)
+                yield f"{name} = _{plugin}.{name}"
+
+
+def write_module(module: Any, operators: Iterable[str]) -> Iterator[str]:
+    """Lines of __init__.pyi: the names of dir(tenon), and operators."""
+    names = [name for name in dir(module) if not name.startswith("_")]
+    for name in names:
+        if name == "Array":
+            continue  # MODULE has it
+        if importlib.util.find_spec(f"tenon.{name}") is not None:
+            yield f"from . import {name} as {name}"
+            continue
+        try:
+            value = getattr(module, name)
+        except (ImportError, AttributeError):
+            continue  # a package that it needs is missing
+        home = getattr(value, "__module__", "")
+        if isinstance(value, module.DType):
+            yield f"{name}: DType"
+        elif inspect.isfunction(value) and home == "tenon":
+            result = "Array" if name in MAKERS else "Any"
+            yield f"def {name}{write_parameters(value)} -> {result}:"
+            yield from write_text(value, "    ")
+        elif home.startswith("tenon.") and hasattr(value, "__name__"):
+            yield f"from {home[5:]} import {value.__name__} as {name}"
+        else:
+            yield f"{name}: Any"
+    yield from write_operators(operators, names)
+
+
 def read_plugins(files: Iterable[str] = ()) -> List[Dict[str, Any]]:
     """The plugins that `tenon list --json` finds, and those in the files."""
     command = [_prefix.program("tenon"), "list", "--json"]
@@ -145,7 +263,7 @@ def read_plugins(files: Iterable[str] = ()) -> List[Dict[str, Any]]:
 
 def write_stub(plugins: Iterable[Dict[str, Any]]) -> str:
     """The text of ops.pyi: a class for each plugin that has operators."""
-    lines = [HEAD]
+    lines = [OPERATORS]
     for plugin in sorted(plugins, key=lambda each: each["name"]):
         operators = [each for each in plugin["operators"]
                      if "backward_only" not in each["flags"]]
@@ -155,34 +273,46 @@ def write_stub(plugins: Iterable[Dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def find_target(folder: Optional[str]) -> pathlib.Path:
-    """The file to write; makes the stub package if a folder is named."""
-    if folder is None:
-        return pathlib.Path(__file__).resolve().with_name("ops.pyi")
-    package = pathlib.Path(folder, "tenon-stubs")
-    package.mkdir(parents=True, exist_ok=True)
-    # Type checkers look into the installed package for the other modules.
-    (package / "py.typed").write_text("partial\n")
-    return package / "ops.pyi"
+def write_package(plugins: Iterable[Dict[str, Any]]) -> Dict[str, str]:
+    """The texts of all files, by their names."""
+    import tenon
+    plugins = list(plugins)
+    operators = [f"{plugin['name']}.{operator['name']}" for plugin in plugins
+                 for operator in plugin["operators"] if "backward_only" not in operator["flags"]]
+    return {"ops.pyi": write_stub(plugins),
+            "_core.pyi": CORE + "\n".join([*write_array(tenon.Array), ""]),
+            "__init__.pyi": MODULE + "\n".join([*write_module(tenon, operators), ""])}
+
+
+def write_files(folder: Optional[str], files: Dict[str, str]) -> pathlib.Path:
+    """Writes the files into the package, or into a stub package of a folder."""
+    package = pathlib.Path(os.path.abspath(__file__)).parent
+    if folder is not None:
+        package = pathlib.Path(folder, "tenon-stubs")
+        package.mkdir(parents=True, exist_ok=True)
+        # Type checkers look into the installed package for the other modules.
+        (package / "py.typed").write_text("partial\n")
+    for name, text in files.items():
+        (package / name).write_text(text)
+    return package
 
 
 def main(arguments: List[str]) -> int:
-    """Writes the stub, and prints the path."""
+    """Writes the stubs, and prints their folder."""
     parser = argparse.ArgumentParser(
-        prog="python -m tenon.stubs", description="Writes type stubs of the operators.")
+        prog="python -m tenon.stubs", description="Writes type stubs of arrays and operators.")
     parser.add_argument("folder", nargs="?", metavar="DIR",
                         help="make the stub package DIR/tenon-stubs; default: into the package")
     parser.add_argument("--plugin", action="append", default=[], metavar="FILE.so",
                         help="a plugin that is in no folder of plugins")
     options = parser.parse_args(arguments)
-    text = write_stub(read_plugins(options.plugin))
+    files = write_package(read_plugins(options.plugin))
     try:
-        target = find_target(options.folder)
-        target.write_text(text)
+        package = write_files(options.folder, files)
     except OSError as error:
         sys.exit(f"tenon.stubs: cannot write {error.filename}: {error.strerror}; "
                  "name a folder: python -m tenon.stubs DIR")
-    print(target)
+    print(package)
     return 0
 
 

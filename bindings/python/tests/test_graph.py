@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs, symbols and programs. Expected values come from NumPy and by hand."""
 
+import copy
+import ctypes
 import gc
 import itertools
+import os
+import pickle
+import subprocess
+import sys
 import threading
 import xml.etree.ElementTree
 
@@ -10,6 +16,7 @@ import numpy as np
 import pytest
 
 import tenon as tn
+from tenon import _api, _core, _objects, _values
 
 RNG = np.random.default_rng(7)
 
@@ -382,7 +389,12 @@ def test_a_memory_budget_recomputes_with_the_same_gradients():
     ({"request": "writ"}, ValueError, "'writ' is none of"),
     ({"request": ["write"]}, ValueError, "is none of"),
     ({"place": "tpu"}, tn.TenonError, "tpu"),
-    ({"passes": ["no.such"]}, tn.NotFoundError, "no.such")])
+    ({"passes": ["no.such"]}, tn.NotFoundError, "no.such"),
+    ({"passes": "no.such"}, tn.NotFoundError, "no.such"),
+    ({"shared": 1}, TypeError, "tenon.Program, not a int"),
+    ({"outputs": [np.ones(2)]}, TypeError, "tenon.Array, not a ndarray"),
+    ({"gradients": {"data": np.ones(2)}}, TypeError, "tenon.Array, not a ndarray"),
+    ({"colour": 1}, TypeError, "colour")])
 def test_wrong_settings(settings, kind, text):
     with pytest.raises(kind, match=text):
         make_layer().bind({"data": (2, 3)}, **settings)
@@ -391,6 +403,15 @@ def test_wrong_settings(settings, kind, text):
 def test_an_array_of_a_wrong_shape_names_the_node():
     with pytest.raises(tn.ShapeError, match="fc1"):
         make_layer().bind({"data": (2, 3), "fc1_weight": np.ones((4, 5), np.float32)})
+
+
+def test_arguments_as_a_list():
+    y = tn.var("a") - tn.var("b")
+    assert y.bind([[5.0], [3.0]]).forward()[0].numpy().tolist() == [2]
+    with pytest.raises(ValueError, match="2 arguments, but 3"):
+        y.bind([[5.0], [3.0], [1.0]])
+    with pytest.raises(TypeError, match="no value for b"):
+        y.eval(a=[5.0])
 
 
 def test_an_unknown_argument_is_an_error():
@@ -507,6 +528,101 @@ def test_threads_may_use_the_same_symbols_and_programs():
     assert failures == []
 
 
+# ----------------------------------------------------------------- lifetimes
+
+def count_live_bytes():
+    gc.collect()
+    tn.wait()
+    memory = _api.tn_memory()
+    runtime = _core.runtime_handle()
+    _api.tn_memory_get(runtime, _values.make_place(runtime, "cpu"), ctypes.byref(memory))
+    return memory.live
+
+
+def use_and_fail(x, w):
+    g = make_layer()
+    p = g.bind({"data": x, "fc1_weight": w}, request="write")
+    p.forward(train=True)
+    p.backward([np.ones((64, 4), np.float32)])
+    q = p.reshape(data=(8, 3))
+    q.monitor(lambda name, value: None)
+    q.forward()
+    for wrong in (lambda: g.bind({"data": (2, 5), "fc1_weight": w}), lambda: g["none"],
+                  lambda: g.variable("data"), lambda: p.forward(data=[1.0]), lambda: g.call("no.such"),
+                  lambda: p.backward([w]), lambda: g.call("elemwise.exp", 1)):
+        with pytest.raises((tn.TenonError, TypeError)):
+            wrong()
+
+
+def test_use_and_failures_leave_no_memory():
+    x, w = draw(64, 3), draw(4, 3)
+    use_and_fail(x, w)
+    before = count_live_bytes()
+    for _ in range(50):
+        use_and_fail(x, w)
+    assert count_live_bytes() == before
+
+
+def test_a_program_that_ends_inside_of_an_operator_is_released_later():
+    held, counts = [make_layer().bind({"data": (2, 3)})], []
+
+    @tn.operator
+    def drop_and_double(x):
+        """Doubles, and drops a program"""
+        held.clear()
+        counts.append(len(_objects._late))
+        return 2 * x
+
+    assert drop_and_double(tn.array([1.0])).numpy().tolist() == [2]
+    make_layer()
+    assert counts == [1] and _objects._late == []
+
+
+def test_copies_and_pickles():
+    g = make_layer()
+    for again in (copy.copy(g), copy.deepcopy(g), pickle.loads(pickle.dumps(g))):
+        assert again is not g and again.to_json() == g.to_json()
+    x = g["data"]
+    assert copy.copy(x) is x and copy.deepcopy([x])[0] is x
+    p = g.bind({"data": (2, 3)})
+    for each in (x, p, g._handle):
+        with pytest.raises(TypeError, match="pickle"):
+            pickle.dumps(each)
+    with pytest.raises(TypeError, match="copied"):
+        copy.copy(g._handle)
+
+
+def test_objects_that_live_until_the_interpreter_ends():
+    code = """
+import tenon as tn
+g = tn.Graph(tn.var("x") * 2)
+p = g.bind({"x": [1.0]})
+p.monitor(lambda name, value: None)
+p.forward()
+store = tn.kvstore.KVStore()
+store.init({"w": [1.0]})
+store.set_updater(lambda key, received, value: None)
+store.push({"w": [1.0]})
+examples = tn.data.from_arrays([[1.0, 2.0]])
+batch = next(iter(examples))
+print(p.outputs[0].numpy())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[2.]\n", "")
+
+
+def test_a_forked_process_gets_an_error():
+    g = make_layer()
+    child = os.fork()
+    if child == 0:
+        try:
+            g.bind({"data": (2, 3)})
+        except tn.TenonError as error:
+            os._exit(0 if "fork" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 # ------------------------------------------------- nested graphs and gradients
 
 def make_square():
@@ -593,6 +709,40 @@ def test_composed_graphs():
     g.heads = [y]
     assert g.arguments == ["x"]
     np.testing.assert_allclose(g.bind({"x": [2.0]}).forward()[0].numpy(), [2], rtol=1e-6)
+
+
+@pytest.mark.parametrize("wrong, kind", [
+    (lambda g, p: g.bind({1: 2}), TypeError), (lambda g, p: g.bind(request={1: None}), TypeError),
+    (lambda g, p: g.call("elemwise.exp", name=1), TypeError),
+    (lambda g, p: g.call("elemwise.exp", attributes={1: 2}), TypeError),
+    (lambda g, p: g.variable(1), TypeError), (lambda g, p: g[1], TypeError),
+    (lambda g, p: g.variable("\ud800"), ValueError), (lambda g, p: g.variable("a\0"), ValueError),
+    (lambda g, p: g.bind(groups={1: "cpu"}), TypeError),
+    (lambda g, p: g.bind(groups="left"), ValueError),
+    (lambda g, p: g.bind(passes=[1]), TypeError), (lambda g, p: g.depends(1, 2), TypeError),
+    (lambda g, p: g.infer_shape(data=1), TypeError), (lambda g, p: g.apply(1), TypeError),
+    (lambda g, p: g.from_json(np.ones(2)), TypeError),
+    (lambda g, p: g.from_json("{\0}"), ValueError),
+    (lambda g, p: g.bind(memory_budget=object()), TypeError),
+    (lambda g, p: g.bind({"data": (2, 3)}, request="write").backward([]), ValueError),
+    (lambda g, p: p.forward_part("a"), TypeError), (lambda g, p: p.forward_part(-1), ValueError),
+    (lambda g, p: p.forward_part(1 << 70), int), (lambda g, p: p.set(1, lr=2), TypeError),
+    (lambda g, p: p.forward(data=object()), TypeError), (lambda g, p: p.reshape(data=1), TypeError)])
+def test_objects_of_wrong_types(wrong, kind):
+    g = make_layer()
+    p = g.bind({"data": (2, 3)})
+    if kind is int:
+        assert isinstance(wrong(g, p), int)
+    else:
+        with pytest.raises(kind):
+            wrong(g, p)
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda g: g.embed("block"), lambda g: g.loop(None, ["x"]), lambda g: g.compose(3)])
+def test_a_graph_is_needed(wrong):
+    with pytest.raises(TypeError, match="needs a graph"):
+        wrong(tn.Graph())
 
 
 def test_order_without_data():

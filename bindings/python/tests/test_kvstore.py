@@ -129,6 +129,7 @@ def test_a_broadcast_gives_all_arrays_the_first_value():
     (lambda store: store.push({"ww": ONES}), tn.NotFoundError, "`?w"),
     (lambda store: store.push({"w": np.ones(4, np.float32)}), tn.ShapeError, "w"),
     (lambda store: store.push({"w": np.ones(3)}), tn.DtypeError, "w"),
+    (lambda store: store.push(ONES), TypeError, "a dict from keys to arrays"),
     (lambda store: store.push({None: ONES}), TypeError, "a text or an integer"),
     (lambda store: store.pull({"w": ONES}), TypeError, "into arrays, not into a ndarray"),
     (lambda store: kvstore.KVStore("globl"), tn.InvalidError, "local"),

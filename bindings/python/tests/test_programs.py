@@ -108,14 +108,43 @@ def test_stub_keeps_quotes_and_backslashes_of_texts():
 
 
 def test_stubs_of_all_installed_plugins_are_a_partial_package(tmp_path):
-    path = run("-m", "tenon.stubs", tmp_path).strip()
-    assert path == str(tmp_path / "tenon-stubs" / "ops.pyi")
-    assert (tmp_path / "tenon-stubs" / "py.typed").read_text() == "partial\n"
-    tree = ast.parse(open(path, encoding="utf-8").read())
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    folder = tmp_path / "tenon-stubs"
+    assert run("-m", "tenon.stubs", tmp_path).strip() == str(folder)
+    assert (folder / "py.typed").read_text() == "partial\n"
+    classes = read_classes(folder / "ops.pyi")
     assert {"elemwise", "nn", "tensor"} <= set(classes)
-    names = [node.name for node in classes["elemwise"].body]
-    assert "add" in names and names == sorted(names)
+    assert "add" in classes["elemwise"] and classes["elemwise"] == sorted(classes["elemwise"])
+    # Names that each array has by the tests of arrays.
+    assert {"numpy", "shape", "grad", "__add__", "__getitem__"} <= set(
+        read_classes(folder / "_core.pyi")["Array"])
+    names = read_names(folder / "__init__.pyi")
+    assert {"Array", "DType", "array", "f32", "Graph", "record", "ops", "exp"} <= names
+    assert not {name for name in names if name.startswith("__")} - {"__getattr__"}
+
+
+def read_classes(path):
+    """Names of methods by class."""
+    return {node.name: [each.name for each in node.body] for node in ast.parse(
+        path.read_text()).body if isinstance(node, ast.ClassDef)}
+
+
+def read_names(path):
+    """Names that the file defines or imports as itself."""
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {each.asname for each in node.names if each.asname}
+        elif isinstance(node, ast.Assign):
+            names |= {each.id for each in node.targets}
+        else:
+            names.add(node.target.id if isinstance(node, ast.AnnAssign) else node.name)
+    return names
+
+
+def test_a_default_that_is_no_constant_is_dots():
+    def make(shape, dtype=object(), *, device=None, n: int = 1):
+        """Makes."""
+    assert stubs.write_parameters(make) == "(shape, dtype=..., *, device=None, n=1)"
 
 
 def test_stubs_of_a_file_that_is_no_plugin_end_with_the_message(tmp_path):

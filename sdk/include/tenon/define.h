@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * define.h: operators made of the host's own functions. Part of libtenon; the
- * conventions are those of tenon.h.
+ * define.h: operators made of the host's own functions, and of formulas. Part
+ * of libtenon; the conventions are those of tenon.h.
  *
  *   static int32_t twice(const tn_frame *call) { ... }
  *   const tn_host_kernel own = {"host_twice", twice, NULL, NULL};
@@ -42,18 +42,46 @@ typedef struct tn_host_kernels {
 } tn_host_kernels;
 
 /* Defines the operator "host.<op>" by the text of a manifest with one document
- * (docs/tutorials/host.md): its kernels are the host's functions, or a binding,
- * and nothing is compiled. `kernels` may be NULL for a binding. TN_INVALID with
- * every mistake of the text, TN_NOT_FOUND for a function that is not in
- * `kernels`, TN_EXISTS. `out` may be NULL. Borrowed until the runtime ends.
- * [host-thread] */
+ * (docs/tutorials/host.md): its kernels are the host's functions, formulas, or
+ * a binding, and nothing is compiled. Formulas are interpreted, with the
+ * gradients that follow from them; a compiled plugin is several times faster.
+ * `kernels` may be NULL for formulas and bindings. TN_INVALID with every
+ * mistake of the text, TN_NOT_FOUND for a function that is not in `kernels`,
+ * TN_EXISTS. `out` may be NULL. Borrowed until the runtime ends. [host-thread]
+ */
 TN_API TN_MUST_USE tn_code tn_operator_define(tn_runtime *rt,
                                               const char *manifest,
                                               const tn_host_kernels *kernels,
                                               tn_operator **out);
 
-/* Removes an operator of tn_operator_define. TN_BUSY, with the list of holders,
- * as for tn_plugin_unload. [host-thread] */
+/* A formula without a manifest, such as scale*data^3. Names in the expression
+ * that are no parameters are inputs, in the order of their first use; several
+ * are broadcast. `axis` as the second argument of a reduction, as in
+ * sum(data, axis), is a parameter of type int; then all inputs have one shape.
+ *
+ *   const tn_value scale = tn_value_float("scale", 2);
+ *   const tn_formula cube = {.struct_size = sizeof cube, .n = 1,
+ *                            .params = &scale, .expression = "scale*data^3"};
+ */
+typedef struct tn_formula {
+  uint32_t struct_size;   /* sizeof(tn_formula) */
+  uint32_t n;             /* length of `params` */
+  const tn_value *params; /* numbers: the parameters, with their defaults */
+  const char *name;       /* of the operator; NULL: a new one, "formula_7" */
+  const char *expression; /* docs/reference/manifest.md has the language */
+} tn_formula;
+
+/* Defines the operator "host.<name>" by a formula, with the derived gradient,
+ * and compiles nothing. It computes all floating types; integers too if it has
+ * no parameters and its functions are defined for them. TN_INVALID with every
+ * mistake of the formula, TN_EXISTS. `out` may be NULL. Borrowed until the
+ * runtime ends. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_formula_define(tn_runtime *rt,
+                                             const tn_formula *formula,
+                                             tn_operator **out);
+
+/* Removes an operator of tn_operator_define or tn_formula_define. TN_BUSY, with
+ * the list of holders, as for tn_plugin_unload. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_operator_remove(tn_runtime *rt, tn_operator *op);
 
 #ifdef __cplusplus

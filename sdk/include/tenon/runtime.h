@@ -83,6 +83,13 @@ typedef struct tn_options {
    * loading, registry, kernels, graph, program or plugins
    * (docs/how-to/debugging.md). NULL or "": log_level for all parts. */
   const char *log_levels;
+  /* Called by a thread that sleeps in tn_array_wait, tn_array_wait_write,
+   * tn_variable_wait or tn_variable_wait_write, before it sleeps, and when a
+   * signal has ended its sleep. If the result is not 0, the wait ends with
+   * TN_BUSY; the work goes on. It must not call this library. Only with
+   * TN_ENGINE_POOLED. NULL: such waits end with their results only. */
+  int32_t (*interrupted)(void *ctx);
+  void *interrupted_ctx;
 } tn_options;
 
 /* Creates a runtime; `options` may be NULL. It has the device `cpu`, no plugin
