@@ -181,6 +181,58 @@ def test_a_scan_adds_along_the_reverse_direction():
     assert outputs["rows"].tolist() == [[5, 6], [8, 10], [9, 12]]
 
 
+def make_scan(steps):
+    """state = 0.5*state + x*w, with a weight of the outer graph; the output is 2*state."""
+    body = helper.make_graph(
+        [helper.make_node("Mul", ["s", "half"], ["a"]),
+         helper.make_node("MatMul", ["x", "w"], ["b"]),
+         helper.make_node("Add", ["a", "b"], ["s_out"]),
+         helper.make_node("Mul", ["s_out", "k"], ["row"])],
+        "body", [port("s", [1, 3]), port("x", [1, 2])],
+        [port("s_out", [1, 3]), port("row", [1, 3])])
+    nodes = [helper.make_node("Abs", ["two"], ["k"]),
+             helper.make_node("Scan", ["start", "xs"], ["last", "rows"], body=body,
+                              num_scan_inputs=1, scan_input_axes=[1], scan_input_directions=[1],
+                              scan_output_axes=[1], scan_output_directions=[1])]
+    weights = {"w": draw(2, 3), "half": np.array(0.5, "f4")}
+    model = make_model(nodes, [port("start", [1, 3]), port("xs", [1, steps, 2]), port("two", [])],
+                       [port("last", [1, 3]), port("rows", [1, steps, 3])], weights)
+    return model, weights["w"]
+
+
+@pytest.mark.parametrize("steps", [3, 40])
+def test_a_scan_is_one_loop_of_a_graph(steps):
+    model, w = make_scan(steps)
+    xs, state, rows = draw(1, steps, 2), draw(1, 3), []
+    feeds = {"start": state, "xs": xs, "two": np.array(-2, "f4")}
+    outputs = run_both(model, feeds)
+    for step in reversed(range(steps)):
+        state = 0.5 * state + xs[:, step] @ w
+        rows.insert(0, 2 * state)
+    np.testing.assert_allclose(outputs["last"], state, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(outputs["rows"], np.stack(rows, axis=1), rtol=1e-5, atol=1e-6)
+    loaded = tn.onnx.load(model, "graph")
+    build = loaded.build_graph({n: ("f32", a.shape) for n, a in feeds.items()})[0]
+    assert len(build.graph.nodes) < 30
+
+
+def test_a_long_loop_counts_its_steps():
+    """state = state + i, 100 times."""
+    body = helper.make_graph(
+        [helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+         helper.make_node("Add", ["s", "f"], ["s_out"]),
+         helper.make_node("Identity", ["c"], ["c_out"]),
+         helper.make_node("Neg", ["s"], ["row"])],
+        "body", [port("i", [], TensorProto.INT64), port("c", [], TensorProto.BOOL), port("s", [])],
+        [port("c_out", [], TensorProto.BOOL), port("s_out", []), port("row", [])])
+    nodes = [helper.make_node("Loop", ["n", "yes", "start"], ["last", "rows"], body=body)]
+    model = make_model(nodes, [port("start", [])], [port("last", []), port("rows", [100])],
+                       {"n": np.array(100), "yes": np.array(True)})
+    outputs = run_both(model, {"start": np.array(7, "f4")})
+    assert outputs["last"] == 7 + 99 * 100 / 2
+    assert outputs["rows"].tolist() == [-7 - k * (k - 1) / 2 for k in range(100)]
+
+
 def test_a_sequence_is_a_list():
     nodes = [helper.make_node("SplitToSequence", ["x"], ["parts"], axis=0, keepdims=0)]
     output = helper.make_tensor_sequence_value_info("parts", TensorProto.FLOAT, [2])
@@ -217,9 +269,9 @@ def test_lstm_computes_as_numpy(lengths):
     if lengths:
         weights["lengths"] = np.array(lengths, np.int32)
     nodes = [helper.make_node("LSTM", names, ["y", "h_out", "c_out"], hidden_size=hidden)]
+    ranks = {"y": 4, "h_out": 3, "c_out": 3}
     model = make_model(nodes, [port("x", x.shape), port("h", h.shape), port("c", c.shape)],
-                       [port(n, ["a"] * rank) for n, rank in (("y", 4), ("h_out", 3), ("c_out", 3))],
-                       weights)
+                       [port(name, ["a"] * rank) for name, rank in ranks.items()], weights)
     outputs = run_both(model, {"x": x, "h": h, "c": c})
     for k, n in enumerate(lengths or [steps] * batch):
         y, last, cell = compute_lstm(x[:n, k:k + 1], w[0], r[0], b[0], h[0, k:k + 1], c[0, k:k + 1])
@@ -273,6 +325,98 @@ def test_packed_integers_wrap_as_in_onnx():
     assert run_both(model, {"x": x})["z"].tolist() == [7, -8, 7, -8, 2]
 
 
+def test_a_norm_over_an_even_number_of_channels():
+    x = draw(1, 4, 2, 1)
+    nodes = [helper.make_node("LRN", ["x"], ["y"], size=2, alpha=0.5, beta=0.75, bias=2.0)]
+    y = run_both(make_model(nodes, [port("x", x.shape)], [port("y", x.shape)]), {"x": x})["y"]
+    squares = np.pad(x * x, ((0, 0), (0, 1), (0, 0), (0, 0)))
+    sums = squares[:, :-1] + squares[:, 1:]
+    np.testing.assert_allclose(y, x / (2 + 0.25 * sums) ** 0.75, rtol=1e-5)
+
+
+def test_old_forms_of_top_k_and_sum():
+    nodes = [helper.make_node("TopK", ["x"], ["v", "i"], k=2, axis=1),
+             helper.make_node("Sum", ["v", "v", "v"], ["y"])]
+    model = make_model(nodes, [port("x", [1, 4])],
+                       [port("y", [1, 2]), port("i", [1, 2], TensorProto.INT64)], opset=7)
+    outputs = run_both(model, {"x": np.array([[3, 9, 1, 5]], "f4")})
+    assert outputs["y"].tolist() == [[27, 15]]
+    assert outputs["i"].tolist() == [[1, 3]]
+
+
+def test_classes_are_drawn_by_their_probabilities():
+    nodes = [helper.make_node("Multinomial", ["x"], ["y"], sample_size=20)]
+    model = make_model(nodes, [port("x", [2, 3])], [port("y", [2, 20], TensorProto.INT32)])
+    x = np.log(np.array([[1e-9, 1, 1e-9], [1, 1e-9, 1]], "f4"))
+    y = tn.onnx.load(model)(x).numpy()
+    assert (y[0] == 1).all() and set(y[1]) <= {0, 2}
+
+
+def make_trees(kind, **attributes):
+    """Two trees: x[0] <= 0.5 is leaf 1, otherwise x[1] > 2 is leaf 3 or 4; and one leaf."""
+    nodes = [helper.make_node(
+        kind, ["x"], ["y"] if kind.endswith("Regressor") else ["label", "y"], domain="ai.onnx.ml",
+        nodes_treeids=[0, 0, 0, 0, 0, 1], nodes_nodeids=[0, 1, 2, 3, 4, 0],
+        nodes_modes=["BRANCH_LEQ", "LEAF", "BRANCH_GT", "LEAF", "LEAF", "LEAF"],
+        nodes_featureids=[0, 0, 1, 0, 0, 0], nodes_values=[0.5, 0.0, 2.0, 0.0, 0.0, 0.0],
+        nodes_truenodeids=[1, 0, 3, 0, 0, 0], nodes_falsenodeids=[2, 0, 4, 0, 0, 0], **attributes)]
+    outputs = [port("y", ["N", 2])]
+    if len(nodes[0].output) == 2:
+        outputs.append(port("label", ["N"], TensorProto.INT64))
+    return make_model(nodes, [port("x", ["N", 2])], outputs, domains=["ai.onnx.ml"])
+
+
+@pytest.mark.parametrize("kind, attributes, x, wanted", [
+    ("Scaler", {"offset": [1.0, 2.0], "scale": [2.0, 0.5]}, [[3, 4], [0, 0]], [[4, 1], [-2, -1]]),
+    ("Normalizer", {"norm": "L1"}, [[1, -3], [0, 0]], [[0.25, -0.75], [0, 0]]),
+    ("Normalizer", {"norm": "L2"}, [[3, -4]], [[0.6, -0.8]]),
+    ("Normalizer", {}, [[2, -4]], [[0.5, -1]]),
+    ("Imputer", {"imputed_value_floats": [5.0, 6.0], "replaced_value_float": 7.0},
+     [[7, 1], [2, 7]], [[5, 1], [2, 6]]),
+    ("LinearRegressor", {"coefficients": [1.0, 2.0], "intercepts": [0.5]}, [[1, 1], [3, 0]],
+     [[3.5], [3.5]]),
+    ("LabelEncoder", {"keys_floats": [1.0, 2.0], "values_floats": [10.0, 20.0],
+                      "default_float": -3.0}, [[2, 1], [9, 2]], [[20, 10], [-3, 20]])])
+def test_classical_operators(kind, attributes, x, wanted):
+    nodes = [helper.make_node(kind, ["x"], ["y"], domain="ai.onnx.ml", **attributes)]
+    model = make_model(nodes, [port("x", ["N", 2])], [port("y", ["N", "M"])])
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    y = run_both(model, {"x": np.array(x, "f4")})["y"]
+    np.testing.assert_allclose(y, wanted, rtol=1e-6)
+
+
+def test_a_linear_classifier_chooses_the_best_class():
+    nodes = [helper.make_node("LinearClassifier", ["x"], ["label", "y"], domain="ai.onnx.ml",
+                              coefficients=[1.0, 0.0, 0.0, 1.0, -1.0, -1.0],
+                              intercepts=[0.0, 0.0, 1.0], classlabels_ints=[5, 6, 7])]
+    model = make_model(nodes, [port("x", ["N", 2])],
+                       [port("label", ["N"], TensorProto.INT64), port("y", ["N", 3])],
+                       domains=["ai.onnx.ml"])
+    outputs = run_both(model, {"x": np.array([[2, 1], [0, 3], [0, 0]], "f4")})
+    assert outputs["label"].tolist() == [5, 6, 7]
+    assert outputs["y"].tolist() == [[2, 1, -2], [0, 3, -2], [0, 0, 1]]
+
+
+ROWS = np.array([[0.5, 9], [0.6, 3], [0.6, 2]], "f4")  # leaves 1, 3 and 4 of the first tree
+
+
+def test_trees_add_the_votes_of_leaves():
+    model = make_trees("TreeEnsembleRegressor", n_targets=2, target_treeids=[0, 0, 0, 0, 1],
+                       target_nodeids=[1, 1, 3, 4, 0], target_ids=[0, 1, 0, 1, 1],
+                       target_weights=[1.0, 2.0, 3.0, 4.0, 0.25], base_values=[10.0, 20.0])
+    wanted = [[11, 22.25], [13, 20.25], [10, 24.25]]
+    assert run_both(model, {"x": ROWS})["y"].tolist() == wanted
+
+
+def test_trees_vote_for_classes():
+    model = make_trees("TreeEnsembleClassifier", class_treeids=[0, 0, 0, 1],
+                       class_nodeids=[1, 3, 4, 0], class_ids=[0, 1, 0, 1],
+                       class_weights=[1.0, 1.0, 0.5, 0.75], classlabels_int64s=[7, -7])
+    outputs = run_both(model, {"x": ROWS})
+    assert outputs["label"].tolist() == [7, -7, -7]
+    assert outputs["y"].tolist() == [[1, 0.75], [0, 1.75], [0.5, 0.75]]
+
+
 def test_a_function_of_the_model_gets_the_attributes_of_its_node():
     inner = helper.make_node("LeakyRelu", ["v"], ["w"])
     inner.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope",
@@ -322,6 +466,24 @@ def test_a_report_has_one_line_for_each_kind():
     assert [str(each) for each in tn.onnx.report(model)] == [
         "node `n1` and 1 more: acme.Cube (opset 1): no loaded plugin has the operator `acme.cube`"]
     assert tn.onnx.report(make_dense()[0]) == []
+
+
+def test_a_report_converts_where_all_lengths_are_known():
+    nodes = [helper.make_node("Dropout", ["x", "ratio", "yes"], ["a"], name="n1"),
+             helper.make_node("Cube", ["a"], ["b"], domain="acme", name="n2"),
+             helper.make_node("Dropout", ["a", "ratio", "yes"], ["c"], name="n3"),
+             helper.make_node("Resize", ["c", "", "ratios"], ["d"], name="n4",
+                              coordinate_transformation_mode="tf_half_pixel_for_nn")]
+    model = make_model(nodes, [port("x", ["N", 2, 3, 3])], [port("b", [1]), port("d", [1])],
+                       {"ratio": np.array(0.5, "f4"), "yes": np.array(True),
+                        "ratios": np.ones(4, "f4")}, domains=["acme"])
+    assert len(tn.onnx.report(model)) == 1
+    found = [str(each) for each in tn.onnx.report(model, shapes={"x": (1, 2, 3, 3)})]
+    assert found == [
+        "node `n2`: acme.Cube (opset 1): no loaded plugin has the operator `acme.cube`",
+        "node `n1` and 1 more: Dropout (opset 18): `training_mode` with a `ratio` above 0 draws "
+        "random numbers",
+        "node `n4`: Resize (opset 18): `coordinate_transformation_mode` tf_half_pixel_for_nn"]
 
 
 def test_texts_are_refused():

@@ -43,7 +43,7 @@ def _load_plugins(paths: List[str]) -> None:
 def _run_report(args: argparse.Namespace) -> int:
     from .report import report
 
-    missing = report(args.model)
+    missing = report(args.model, _read_shapes(args.shape), _read_values(args.known))
     for entry in missing:
         print(entry)
     print(f"{args.model}: {len(missing)} missing" if missing else f"{args.model}: can be converted")
@@ -94,6 +94,8 @@ def _make_parser() -> argparse.ArgumentParser:
     convert.set_defaults(run=_run_convert)
     report = commands.add_parser("report", help="list the features that are missing")
     report.add_argument("model")
+    report.add_argument("--shape", action="append", default=[], metavar="NAME=1,3,224,224")
+    report.add_argument("--known", action="append", default=[], metavar="NAME=VALUE")
     report.add_argument("--plugin", action="append", default=[], metavar="FILE.so")
     report.set_defaults(run=_run_report)
     tests = commands.add_parser("conformance", help="run the node tests of onnx")

@@ -184,6 +184,11 @@ def new_graph() -> Any:
     return graph.Graph()
 
 
+def graph_of(symbol: Any) -> Any:
+    """The graph of a symbol."""
+    return symbol._graph
+
+
 def list_arguments(net: Any) -> List[str]:
     """Names of the variables and states that the heads of a graph depend on."""
     return net.arguments + net.auxiliaries

@@ -32,12 +32,7 @@ def convert(
     >>> tenon.onnx.convert("model.onnx", "out", shapes={"x": (1, 3, 224, 224)})
     """
     model = source if isinstance(source, Model) else load(source)
-    constants = _read_known(model, dict(known or {}))
-    facts = {
-        port.name: _find_facts(port, shapes or {})
-        for port in model.inputs
-        if port.name not in constants
-    }
+    facts, constants = find_inputs(model, shapes or {}, known or {})
     build, heads, arguments = model.build_graph(facts, constants)
     symbols: List[Any] = []
     outputs = []
@@ -57,6 +52,18 @@ def convert(
     ports = {"inputs": inputs, "outputs": outputs}
     _write_files(folder, build, used, ports)
     return ports
+
+
+def find_inputs(
+    model: Model, shapes: Mapping[str, Sequence[int]], known: Mapping[str, Any]
+) -> Tuple[Dict[str, Tuple[str, Tuple[int, ...]]], Dict[str, np.ndarray]]:
+    """Returns type and shape of each input, and the inputs that are constants.
+
+    OnnxError names an input with an open length.
+    """
+    constants = _read_known(model, dict(known))
+    ports = [port for port in model.inputs if port.name not in constants]
+    return {port.name: _find_facts(port, shapes) for port in ports}, constants
 
 
 def _as_argument(build: Any, name: str, value: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic of shapes: nodes whose inputs are small known arrays are computed with NumPy.
+"""Arithmetic of shapes: nodes of small known arrays are computed with NumPy.
 
 Models compute shapes with nodes: `Shape`, `Gather`, `Mul`, `Concat`, then `Reshape`. Operators
 take shapes as parameters, so the importer must know these numbers.

@@ -49,7 +49,14 @@ class Interpreter:
         self.opsets = opsets
         self.functions = functions or {}
         self.depth = 0
-        self.on_refusal: Optional[Callable[[Unsupported, onnx.NodeProto], None]] = None
+        # Sees errors of nodes; true if it has stored outputs, and the run continues.
+        self.on_refusal: Optional[Callable[[Unsupported, onnx.NodeProto, Scope], bool]] = None
+
+    def with_builder(self, build: Builder) -> "Interpreter":
+        """Returns an interpreter of the same model with another builder."""
+        inner = Interpreter(build, self.opsets, self.functions)
+        inner.depth = self.depth
+        return inner
 
     # ------------------------------------------------------------------ graphs
 
@@ -107,9 +114,11 @@ class Interpreter:
         try:
             outputs = self.convert(node, inputs)
         except Unsupported as error:
-            raise _place_error(error, node) from error
+            self.refuse(_place_error(error, node), proto, scope)
+            return
         except _tenon.CoreError as error:
-            raise Unsupported(str(error), node.name, node.operator, opset) from error
+            self.refuse(Unsupported(str(error), node.name, node.operator, opset), proto, scope)
+            return
         except OnnxError:
             raise
         except _DAMAGES as error:
@@ -121,6 +130,11 @@ class Interpreter:
         for name, value in zip(proto.output, outputs):
             if name:
                 scope.values[name] = value
+
+    def refuse(self, error: Unsupported, proto: onnx.NodeProto, scope: Scope) -> None:
+        """Raises the error, unless a report continues without the node."""
+        if self.on_refusal is None or not self.on_refusal(error, proto, scope):
+            raise error
 
     def convert(self, node: Node, inputs: List[Any]) -> Any:
         """Chooses how to convert a node: constants, converter, function, or plugin."""

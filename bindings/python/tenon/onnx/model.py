@@ -2,7 +2,7 @@
 """Models that run: as a program for each set of input shapes, or node by node."""
 
 import collections
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import onnx
@@ -185,11 +185,15 @@ class Model:
     # ------------------------------------------------------------------ graphs
 
     def build_graph(
-        self, shapes: Dict[str, Tuple[str, Sequence[int]]], known: Optional[Dict[str, Any]] = None
+        self,
+        shapes: Dict[str, Tuple[str, Sequence[int]]],
+        known: Optional[Dict[str, Any]] = None,
+        on_refusal: Optional[Callable[..., bool]] = None,
     ) -> Tuple[GraphBuilder, List[Value], List[str]]:
         """Converts the model for input types and shapes: builder, heads, names of arguments.
 
-        `known` has inputs whose elements become constants of the graph.
+        `known` has inputs whose elements become constants of the graph. `on_refusal` sees errors
+        of nodes (Interpreter).
         """
         build = GraphBuilder()
         scope = Scope()
@@ -202,7 +206,9 @@ class Model:
             arguments.append(value.name)
         for name, array in (known or {}).items():
             scope.values[name] = make_constant(array, name=name)
-        heads = self._interpreter(build).run_nodes(self.proto.graph, scope)
+        interpreter = self._interpreter(build)
+        interpreter.on_refusal = on_refusal
+        heads = interpreter.run_nodes(self.proto.graph, scope)
         for port, value in zip(self.outputs, heads):
             if not isinstance(value, Value):
                 raise NeedsElements(f"the output `{port.name}` is not a tensor")

@@ -70,25 +70,25 @@ class Node:
         domain = self.proto.domain
         return f"{domain}.{self.proto.op_type}" if domain else self.proto.op_type
 
-    def elements(self, value: Value, what: str) -> np.ndarray:
+    def elements(self, value: Value, role: str) -> np.ndarray:
         """Returns the elements of an input that decides shapes, such as `axes`."""
         if value.dtype == types.STRING and value.constant is None:
             raise self.refuse("Tenon has no strings")
         found = self.build.find_elements(value)
         if found is None:
             raise NeedsElements(
-                f"`{what}` is computed by the model, and a graph needs it as a constant",
+                f"`{role}` is computed by the model, and a graph needs it as a constant",
                 self.name,
                 self.operator,
                 self.opset,
             )
         return found
 
-    def integers(self, value: Optional[Value], what: str) -> Optional[List[int]]:
+    def integers(self, value: Optional[Value], role: str) -> Optional[List[int]]:
         """Returns the elements of such an input as a list, or None if it is absent."""
         if value is None:
             return None
-        return [int(number) for number in self.elements(value, what).reshape(-1)]
+        return [int(number) for number in self.elements(value, role).reshape(-1)]
 
     def axes(
         self, value: Optional[Value], rank: int, default: Optional[Sequence[int]] = None

@@ -24,6 +24,7 @@ FAMILIES = (
     "training",
     "images",
     "learning",
+    "trees",
 )
 
 

@@ -38,7 +38,7 @@ def convert_leaky_relu(node: Node, x: Value) -> Value:
 
 @converter("PRelu", since=7)
 def convert_prelu(node: Node, x: Value, slope: Value) -> Value:
-    """Rectifier whose slopes are an input."""
+    """Rectifier with slopes that are an input."""
     return _scale_negative(node, x, slope)
 
 

@@ -50,7 +50,7 @@ def convert_arithmetic(node: Node, x: Value, y: Value) -> Value:
     return getattr(node.build, node.proto.op_type.lower())(x, y)
 
 
-@converter("Sum", "Max", "Min", since=8)
+@converter("Sum", "Max", "Min", since=6)
 def convert_variadic(node: Node, *inputs: Value) -> Value:
     """Sums and extremes of any number of arrays."""
     name = {"Sum": "add", "Max": "maximum", "Min": "minimum"}[node.proto.op_type]
@@ -60,7 +60,7 @@ def convert_variadic(node: Node, *inputs: Value) -> Value:
     return result
 
 
-@converter("Mean", since=8)
+@converter("Mean", since=6)
 def convert_mean(node: Node, *inputs: Value) -> Value:
     """Mean of several arrays."""
     return node.build.scale(convert_sum(node, *inputs), 1 / len(inputs))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Branches and loops."""
 
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
 from .. import types
 from ..errors import NeedsElements
+from ..loops import Step, can_loop
 from ..node import Node
 from ..registry import converter
 from ..values import Value, make_constant
@@ -30,6 +31,10 @@ def convert_loop(
     body = node.attribute("body")
     most = None if trips is None else node.integers(trips, "M")[0]
     goes_on = condition is None or bool(node.elements(condition, "cond").reshape(-1)[0])
+    if most is not None and goes_on and can_loop(node, most, states):
+        looped = _loop_in_graph(node, body, most, states)
+        if looped is not None:
+            return looped
     current, count = list(states), 0
     n_states = len(current)
     collected: List[List[Value]] = [[] for _ in range(len(body.output) - 1 - n_states)]
@@ -45,6 +50,15 @@ def convert_loop(
         goes_on = bool(node.elements(results[0], "cond").reshape(-1)[0])
     infos = body.output[1 + n_states :]
     return current + [_stack(node, values, info, 0) for values, info in zip(collected, infos)]
+
+
+def _loop_in_graph(
+    node: Node, body: Any, steps: int, states: Sequence[Value]
+) -> Optional[List[Value]]:
+    """Makes one loop of a Loop that runs all of its steps."""
+    step = Step(node, states, [make_constant(np.arange(steps, dtype=np.int64))])
+    inputs = [step.elements[0], make_constant(np.array(True)), *step.state_variables]
+    return step.add_loop() if step.run_body(body, inputs, 1) else None
 
 
 def _check_unrolled(node: Node, count: int) -> None:
@@ -79,6 +93,13 @@ def convert_scan(node: Node, *inputs: Value) -> List[Value]:
     n_outputs = len(body.output) - len(states)
     axes = [node.axis(axis, x.rank) for axis, x in zip(axes, sequences)]
     steps = sequences[0].shape[axes[0]] if sequences else 0
+    if can_loop(node, steps, inputs):
+        rows = [_prepare_sequence(node, *row) for row in zip(sequences, axes, turned)]
+        step = Step(node, states, rows)
+        if step.run_body(body, [*step.state_variables, *step.elements], 0):
+            results = step.add_loop()
+            if results is not None:
+                return results[: len(states)] + _turn_outputs(node, results[len(states) :])
     collected: List[List[Value]] = [[] for _ in range(n_outputs)]
     for step in range(steps):
         _check_unrolled(node, step)
@@ -92,6 +113,23 @@ def convert_scan(node: Node, *inputs: Value) -> List[Value]:
             place.append(value)
         states = results[: len(states)]
     return states + _collect(node, body, len(states), collected)
+
+
+def _prepare_sequence(node: Node, x: Value, axis: int, backward: int) -> Value:
+    """Puts the axis of a sequence first, and its steps in the order of the loop."""
+    x = node.build.move_axis(x, axis, 0)
+    return node.build.call("tensor.reverse", x, axis=[0]) if backward else x
+
+
+def _turn_outputs(node: Node, outputs: List[Value]) -> List[Value]:
+    """Puts the steps of outputs in their order, and their axis in its place."""
+    axes = node.attribute("scan_output_axes", [0] * len(outputs))
+    turned = node.attribute("scan_output_directions", [0] * len(outputs))
+    results = []
+    for x, axis, backward in zip(outputs, axes, turned):
+        x = node.build.call("tensor.reverse", x, axis=[0]) if backward else x
+        results.append(node.build.move_axis(x, 0, node.axis(axis, x.rank)))
+    return results
 
 
 def _collect(node: Node, body: Any, n_states: int, collected: List[List[Value]]) -> List[Value]:

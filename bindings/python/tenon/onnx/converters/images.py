@@ -8,7 +8,7 @@ from ..values import Value, make_constant
 
 @converter("ImageDecoder", since=20)
 def convert_image_decoder(node: Node, stream: Value) -> Value:
-    """Pixels of a file whose first bytes say its format."""
+    """Pixels of a file; its first bytes are those of its format."""
     layout = node.attribute("pixel_format", "RGB")
     if layout not in ("RGB", "BGR", "Grayscale"):
         raise node.refuse(f"`pixel_format` is {layout!r}")

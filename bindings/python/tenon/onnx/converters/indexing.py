@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements at places: gathering, scattering, sorting, and results whose size elements decide."""
+"""Elements at places: gathering, scattering, sorting, and results with a size that elements decide."""
 
 from typing import Optional, Sequence
 
@@ -111,11 +111,11 @@ def convert_one_hot(node: Node, indices: Value, depth: Value, values: Value) -> 
     return build.where(build.cast(hot, "bool"), on, off)
 
 
-@converter("TopK", since=10)
-def convert_topk(node: Node, x: Value, k: Value) -> Sequence[Value]:
+@converter("TopK", since=1)
+def convert_topk(node: Node, x: Value, k: Optional[Value] = None) -> Sequence[Value]:
     """Greatest or least elements of lines, and their places."""
     axis = node.axis(node.attribute("axis", -1), x.rank)
-    count = node.integers(k, "K")[0]
+    count = node.attribute("k") if k is None else node.integers(k, "K")[0]
     if count == 0:
         shape = x.shape[:axis] + (0,) + x.shape[axis + 1 :]
         empty = np.zeros(shape, types.numpy_type(x.dtype))

@@ -127,15 +127,16 @@ def convert_lp_norm(node: Node, x: Value) -> Value:
 @converter("LRN")
 def convert_lrn(node: Node, x: Value) -> Value:
     """Divides by a power of the squares of neighbouring channels."""
-    size = node.attribute("size")
-    parameters = dict(
-        alpha=node.attribute("alpha", 1e-4),
-        beta=node.attribute("beta", 0.75),
-        knorm=node.attribute("bias", 1.0),
-    )
+    build = node.build
+    size, bias = node.attribute("size"), node.attribute("bias", 1.0)
+    alpha, beta = node.attribute("alpha", 1e-4), node.attribute("beta", 0.75)
     if size % 2 == 1:
-        return node.build.call("nn.lrn", x, nsize=size, **parameters)
-    raise node.refuse(f"an even `size` ({size})")
+        return build.call("nn.lrn", x, nsize=size, alpha=alpha, beta=beta, knorm=bias)
+    widths = [(0, 0), ((size - 1) // 2, size // 2)] + [(0, 0)] * (x.rank - 2)
+    squares = build.pad(build.call("elemwise.square", x), widths)
+    parts = [build.slice_axis(squares, 1, i, i + x.shape[1]) for i in range(size)]
+    base = build.shift(build.scale(build.call("tensor.add_n", *parts), alpha / size), bias)
+    return build.mul(x, build.call("elemwise.power_scalar", base, scalar=-beta))
 
 
 @converter("MeanVarianceNormalization", since=9)

@@ -30,6 +30,16 @@ def convert_random_like(node: Node, x: Value) -> Value:
     return _draw(node, x.shape, types.name_of_type(number) if number else x.dtype)
 
 
+@converter("Multinomial", since=7)
+def convert_multinomial(node: Node, x: Value) -> Value:
+    """Numbers of classes, drawn by logarithms of their probabilities."""
+    build = node.build
+    chances = build.call("nn.softmax", build.cast(x, "f32"), axis=-1)
+    count = node.attribute("sample_size", 1)
+    dtype = types.name_of_type(node.attribute("dtype", 6))
+    return build.call("random.multinomial", chances, shape=[count], dtype=dtype)[0]
+
+
 @converter("Bernoulli", since=15)
 def convert_bernoulli(node: Node, x: Value) -> Value:
     """Ones with the probability of each element."""

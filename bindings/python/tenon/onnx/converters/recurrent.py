@@ -111,7 +111,8 @@ def _sort_gates(layer: Layer, value: Value) -> Value:
     hidden = layer.hidden
     build = layer.build
     order = _ORDER[layer.kind]
-    return build.concat([build.slice_axis(value, 0, i * hidden, (i + 1) * hidden) for i in order], 0)
+    parts = [build.slice_axis(value, 0, i * hidden, (i + 1) * hidden) for i in order]
+    return build.concat(parts, 0)
 
 
 def _pack_parameters(layer: Layer) -> Value:

@@ -18,7 +18,7 @@ _EMPTY = {"ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceMean": np.nan}
 )
 @converter("ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
 def convert_reduction(node: Node, x: Value, axes: Optional[Value] = None) -> Value:
-    """Reductions whose axes are an attribute or an input."""
+    """Reductions; the axes are an attribute or an input."""
     chosen = node.axes(axes, x.rank)
     if not chosen:
         if node.attribute("noop_with_empty_axes", 0):
