@@ -35,6 +35,7 @@ _COMPUTE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_api.tn_frame))
 _NULL_REQUEST = 0
 _ABSENT = 1
 _OUTPUTS = 1  # TN_OPERAND_OUT
+_INT, _FLOAT = 2, 3  # TN_FIELD_INT, TN_FIELD_FLOAT
 _PLUGIN = -11  # TN_PLUGIN, for exceptions of other types
 
 _defined = {}  # by name; operators live as long as the runtime
@@ -351,3 +352,38 @@ def operator(function=None, *, name=None, outputs=("out",), shape=None, dtypes=N
         return Operator(found, name, outputs, shape, dtypes, dtype)
 
     return decorate if function is None else decorate(function)
+
+
+def formula(expression, name=None, **params):
+    """An operator of a formula, without a compiler. Names in the expression that are no parameters
+    are its inputs, in the order of appearance; the parameters are numbers, with their defaults. The
+    gradient is derived. It computes slower than a compiled operator.
+
+        cube = tn.formula("scale*data^3", scale=2.0)
+        cube(tn.array([1.0, 2.0]))          # array([ 2., 16.])
+
+    A text with `op:` is a whole manifest of one operator, without `name` and parameters.
+    """
+    found = ctypes.c_void_p()
+    runtime = _core.runtime_handle()
+    if re.search(r"^\s*op:", expression, re.M):
+        if name is not None or params:
+            raise TypeError("a manifest has its own name and parameters; pass the text alone")
+        _api.tn_operator_define(runtime, expression, None, ctypes.byref(found))
+    else:
+        values = (_api.tn_value * max(len(params), 1))(*map(_make_value, params, params.values()))
+        what = _api.tn_formula(n=len(params), expression=expression, name=name, params=values)
+        _api.tn_formula_define(runtime, ctypes.byref(what), ctypes.byref(found))
+    return find_operator(_api.tn_operator_name(found).partition("@")[0])
+
+
+def _make_value(key, number):
+    """A number as a value of the library."""
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        raise TypeError(f"the parameter `{key}` of a formula is a number, not {number!r}")
+    value = _api.tn_value(key=key)
+    if isinstance(number, int) and key == "axis":
+        value.type, value.as_.i = _INT, number
+    else:
+        value.type, value.as_.f = _FLOAT, float(number)
+    return value
