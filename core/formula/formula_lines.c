@@ -320,21 +320,21 @@ static size_t find_class(tn_dtype compute) {
   return k;
 }
 
-/* Elements of a line of an operand. */
-typedef struct line_part {
-  const tn_lines_part *of;
-  int64_t offset; /* of the line */
-  int64_t at;     /* first element in the line */
+/* n elements of a line in a tensor, from element `at` on. */
+typedef struct line_run {
+  const tn_lines_part *part;
+  int64_t first; /* of the line */
+  int64_t at;
   int64_t n;
-} line_part;
+} line_run;
 
 /* Copies between a dense row and elements of a line. */
-static void copy_row(const tn_lines_work *w, line_part p, void *row,
+static void copy_row(const tn_lines_work *w, const line_run *run, void *row,
                      bool writes) {
-  for (int64_t i = 0; i < p.n;) {
+  for (int64_t i = 0; i < run->n;) {
     char *to = (char *)row + i * w->bytes;
     const tn_kernel_line line =
-        tn_lines_find_run(w, p.of, p.offset, p.at + i, p.n - i);
+        tn_lines_find_run(w, run->part, run->first, run->at + i, run->n - i);
     if (writes)
       tn_kernel_store(&line, &w->mode, to);
     else
@@ -354,7 +354,8 @@ static void read_values(line_state *s) {
   const tn_lines_work *w = &s->call->w;
   for (uint32_t k = 0; k < w->map->n_operands; ++k)
     if (w->in[k].level == TN_LINES_LINE && w->in[k].data)
-      copy_row(w, (line_part){&w->in[k], s->in[k], 0, 1}, &s->values[k], false);
+      copy_row(w, &(const line_run){&w->in[k], s->in[k], 0, 1}, &s->values[k],
+               false);
 }
 
 /* Computes n elements of a step from element `at` of the line on. */
@@ -371,7 +372,7 @@ static void run_step(line_state *s, const line_step *step, int64_t at,
     if (part->level == TN_LINES_LINE)
       repeat_value(w, &s->values[k], n, s->rows[k]);
     else
-      copy_row(w, (line_part){part, s->in[k], at, n}, s->rows[k], false);
+      copy_row(w, &(const line_run){part, s->in[k], at, n}, s->rows[k], false);
   }
   tn__code_run(code, &values, n, in, s->row);
 }
@@ -461,12 +462,13 @@ static void reduce_line(line_state *s, uint32_t number, const line_step *step) {
 /* Writes n elements of the row, or adds them to the output. */
 static void write_row(line_state *s, uint32_t out, int64_t at, int64_t n) {
   const tn_lines_work *w = &s->call->w;
+  const line_run run = {&w->out[out], s->out[out], at, n};
   int64_t old[BLOCK];
   if (w->call->req[out] == TN_REQ_ADD) {
-    copy_row(w, (line_part){&w->out[out], s->out[out], at, n}, old, false);
+    copy_row(w, &run, old, false);
     tn_kernel_add_dense(s->row, old, &w->mode, n);
   }
-  copy_row(w, (line_part){&w->out[out], s->out[out], at, n}, s->row, true);
+  copy_row(w, &run, s->row, true);
 }
 
 /* Adds n elements of the row to the sums over the lines. */

@@ -14,7 +14,7 @@
 /* One life of a runtime; the checked subject. */
 typedef struct life {
   tn_runtime *rt;
-  const char *path; /* of a manifest, or NULL: host.twice */
+  const char *path; /* of a manifest, a formula, or NULL: host.twice */
   tn_array *x, *y;
 } life;
 
@@ -23,6 +23,10 @@ static int32_t twice(const tn_frame *call) {
   float *out = call->out[0].data;
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) out[i] = 2 * x[i];
   return TN_OK;
+}
+
+static bool is_formula(const char *path) {
+  return path && strchr(path, '(') != NULL;
 }
 
 static tn_code enter(life *l, tn_operator **op) {
@@ -37,6 +41,9 @@ static tn_code enter(life *l, tn_operator **op) {
                               "outputs: [{name: out, dtype: f32, shape: x}]\n"
                               "kernels: [{device: cpu, forward: twice}]\n",
                               &kernels, op);
+  const tn_formula formula = {.struct_size = sizeof formula,
+                              .expression = l->path};
+  if (is_formula(l->path)) return tn_formula_define(l->rt, &formula, op);
   rc = tn_plugin_load(l->rt, l->path);
   return rc ? rc : tn_operator_at(l->rt, 0, op);
 }
@@ -68,8 +75,8 @@ static tn_code live(life *l, meter *m) {
   }
   rc = use(l, op);
   if (rc) return rc;
-  return l->path ? tn_plugin_unload(l->rt, "lab")
-                 : tn_operator_remove(l->rt, op);
+  return l->path && !is_formula(l->path) ? tn_plugin_unload(l->rt, "lab")
+                                         : tn_operator_remove(l->rt, op);
 }
 
 static size_t every_allocation_fails(const char *path, bool sticky) {
@@ -113,4 +120,13 @@ Test(faults, each_allocation_of_a_host_operators_life_may_fail_once) {
 
 Test(faults, every_allocation_of_a_host_operators_life_may_fail_on) {
   cr_assert_gt(every_allocation_fails(NULL, true), 30);
+}
+
+Test(faults, each_allocation_of_a_formulas_life_may_fail_once) {
+  cr_expect_gt(every_allocation_fails("2*exp(x)", false), 30);
+  cr_expect_gt(every_allocation_fails("x - logsumexp(x, axis)", false), 30);
+}
+
+Test(faults, every_allocation_of_a_formulas_life_may_fail_on) {
+  cr_expect_gt(every_allocation_fails("2*exp(x)", true), 30);
 }

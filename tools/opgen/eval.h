@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * eval.h: the parts of `opgen eval`, which computes formulas without a
- * compiler.
+ * eval.h: parts of `opgen eval`, which computes formulas without a compiler.
  */
 #ifndef OPGEN_EVAL_H_
 #define OPGEN_EVAL_H_
