@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX models: small ones, made here. Expected values come from NumPy and by hand."""
 
+import concurrent.futures
 import os
 import pathlib
 import shutil
@@ -98,6 +99,21 @@ def test_results_of_an_earlier_run_stay():
     first = loaded(np.zeros((1, 3), "f4"))
     loaded(draw(1, 3))
     np.testing.assert_array_equal(first.numpy()[0], np.maximum(weights["b"], 0))
+
+
+def test_threads_share_a_model():
+    model, weights = make_dense()
+    loaded = tn.onnx.load(model)
+
+    def check(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(50):
+            x = rng.uniform(-1, 1, (rng.integers(1, 4), 3)).astype("f4")
+            wanted = np.maximum(x @ weights["w"] + weights["b"], 0)
+            np.testing.assert_allclose(loaded(x).numpy(), wanted, rtol=1e-4, atol=1e-6)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(check, range(4)))
 
 
 @pytest.mark.parametrize("feeds, text", [
