@@ -297,6 +297,36 @@ def test_lstm_computes_as_numpy(lengths):
         np.testing.assert_allclose(outputs["c_out"][0, k], cell[0], rtol=1e-5, atol=1e-6)
 
 
+def compute_gru(x, w, r, b, h):
+    """The cell of ONNX with its default: h is multiplied by r before the product."""
+    size, rows = h.shape[1], []
+    for step in x:
+        wz, wr, wn = np.split(step @ w.T + b[:3 * size], 3, axis=1)
+        rz, rr, rn = np.split(r, 3)
+        bz, br, bn = np.split(b[3 * size:], 3)
+        z, gate = sigmoid(wz + h @ rz.T + bz), sigmoid(wr + h @ rr.T + br)
+        h = (1 - z) * np.tanh(wn + (gate * h) @ rn.T + bn) + z * h
+        rows.append(h)
+    return np.stack(rows), h
+
+
+@pytest.mark.parametrize("steps", [4, 30])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_gru_computes_as_numpy(steps, direction):
+    w, r, b = draw(1, 12, 3), draw(1, 12, 4), draw(1, 24)
+    x, h = draw(steps, 2, 3), draw(1, 2, 4)
+    nodes = [helper.make_node("GRU", ["x", "w", "r", "b", "", "h"], ["y", "last"], hidden_size=4,
+                              direction=direction)]
+    model = make_model(nodes, [port("x", x.shape), port("h", h.shape)],
+                       [port("y", [steps, 1, 2, 4]), port("last", [1, 2, 4])],
+                       {"w": w, "r": r, "b": b})
+    outputs = run_both(model, {"x": x, "h": h})
+    order = slice(None, None, -1 if direction == "reverse" else 1)
+    y, last = compute_gru(x[order], w[0], r[0], b[0], h[0])
+    np.testing.assert_allclose(outputs["y"][:, 0], y[order], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(outputs["last"][0], last, rtol=1e-5, atol=1e-6)
+
+
 def test_stft_without_a_window_is_in_a_graph():
     nodes = [helper.make_node("STFT", ["x", "step", "", "length"], ["y"])]
     weights = {"step": np.array(8), "length": np.array(16)}
