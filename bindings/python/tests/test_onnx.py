@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX models: small ones, made here. Expected values come from NumPy and by hand."""
 
+import concurrent.futures
 import os
 import pathlib
 import shutil
@@ -98,6 +99,21 @@ def test_results_of_an_earlier_run_stay():
     first = loaded(np.zeros((1, 3), "f4"))
     loaded(draw(1, 3))
     np.testing.assert_array_equal(first.numpy()[0], np.maximum(weights["b"], 0))
+
+
+def test_threads_share_a_model():
+    model, weights = make_dense()
+    loaded = tn.onnx.load(model)
+
+    def check(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(50):
+            x = rng.uniform(-1, 1, (rng.integers(1, 4), 3)).astype("f4")
+            wanted = np.maximum(x @ weights["w"] + weights["b"], 0)
+            np.testing.assert_allclose(loaded(x).numpy(), wanted, rtol=1e-4, atol=1e-6)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(check, range(4)))
 
 
 @pytest.mark.parametrize("feeds, text", [
@@ -279,6 +295,36 @@ def test_lstm_computes_as_numpy(lengths):
         assert not outputs["y"][n:, 0, k].any()
         np.testing.assert_allclose(outputs["h_out"][0, k], last[0], rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(outputs["c_out"][0, k], cell[0], rtol=1e-5, atol=1e-6)
+
+
+def compute_gru(x, w, r, b, h):
+    """The cell of ONNX with its default: h is multiplied by r before the product."""
+    size, rows = h.shape[1], []
+    for step in x:
+        wz, wr, wn = np.split(step @ w.T + b[:3 * size], 3, axis=1)
+        rz, rr, rn = np.split(r, 3)
+        bz, br, bn = np.split(b[3 * size:], 3)
+        z, gate = sigmoid(wz + h @ rz.T + bz), sigmoid(wr + h @ rr.T + br)
+        h = (1 - z) * np.tanh(wn + (gate * h) @ rn.T + bn) + z * h
+        rows.append(h)
+    return np.stack(rows), h
+
+
+@pytest.mark.parametrize("steps", [4, 30])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_gru_computes_as_numpy(steps, direction):
+    w, r, b = draw(1, 12, 3), draw(1, 12, 4), draw(1, 24)
+    x, h = draw(steps, 2, 3), draw(1, 2, 4)
+    nodes = [helper.make_node("GRU", ["x", "w", "r", "b", "", "h"], ["y", "last"], hidden_size=4,
+                              direction=direction)]
+    model = make_model(nodes, [port("x", x.shape), port("h", h.shape)],
+                       [port("y", [steps, 1, 2, 4]), port("last", [1, 2, 4])],
+                       {"w": w, "r": r, "b": b})
+    outputs = run_both(model, {"x": x, "h": h})
+    order = slice(None, None, -1 if direction == "reverse" else 1)
+    y, last = compute_gru(x[order], w[0], r[0], b[0], h[0])
+    np.testing.assert_allclose(outputs["y"][:, 0], y[order], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(outputs["last"][0], last, rtol=1e-5, atol=1e-6)
 
 
 def test_stft_without_a_window_is_in_a_graph():

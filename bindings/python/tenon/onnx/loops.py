@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long `Loop` and `Scan` nodes as one loop of a graph, in place of a copy for each step."""
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import _tenon
 from .builder import GraphBuilder
@@ -59,6 +59,15 @@ class Step:
             and all(v.constant is not None and v.constant.all() for v in conditions)
             and all(_facts(a) == _facts(b) for a, b in zip(new_states, self.states))
         )
+
+    def run_function(self, function: Callable[[List[Value], List[Value]], List[Value]]) -> None:
+        """Builds the step by a function of elements and states: the new states, then outputs."""
+        outer = self.node.build
+        self.node.build = self.build
+        try:
+            self.results = function(self.elements, self.state_variables)
+        finally:
+            self.node.build = outer
 
     def add_loop(self) -> Optional[List[Value]]:
         """Adds the loop to the outer graph: the last states, then the outputs of all steps."""

@@ -2,6 +2,7 @@
 """Models that run: as a program for each set of input shapes, or node by node."""
 
 import collections
+import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -73,6 +74,7 @@ class Model:
         self.inputs = [Port(i) for i in graph.input if i.name not in self.weights]
         self.outputs = [Port(o) for o in graph.output]
         self._programs: "collections.OrderedDict[tuple, Any]" = collections.OrderedDict()
+        self._lock = threading.RLock()  # one thread at a time makes a program
         self._needs_values = False  # graphs need the elements of small integer inputs
         self._constants: Optional[Dict[str, Value]] = None
 
@@ -101,7 +103,8 @@ class Model:
         feeds = {**self._check_feeds(feeds)}
         if self.mode == "eager" or not all(_is_tensor(value) for value in feeds.values()):
             return self._run_eager(feeds)
-        program = self._find_program(feeds)
+        with self._lock:
+            program = self._find_program(feeds)
         return self._run_eager(feeds) if program is None else program.run(feeds)
 
     def _find_program(self, feeds: Dict[str, Any]) -> Optional["BoundModel"]:
@@ -220,6 +223,7 @@ class BoundModel:
 
     def __init__(self, model: Model, feeds: Dict[str, Any], known: Dict[str, Any]) -> None:
         shapes = {name: _describe(value) for name, value in feeds.items()}
+        self._lock = threading.Lock()  # one thread at a time runs the program
         build, heads, arguments = model.build_graph(shapes, known)
         self.names = dict(zip(shapes, arguments))
         self.results: List[Tuple[str, Any]] = []
@@ -244,19 +248,20 @@ class BoundModel:
             self.program = _tenon.bind(build.graph, arrays)
 
     def run(self, feeds: Dict[str, Any]) -> Dict[str, Any]:
-        """Copies the inputs into the program and runs it."""
-        outputs: Sequence[Any] = ()
-        if self.program is not None:
-            for name, array in self.arrays.items():
-                _tenon.assign(array, feeds[name])
-            outputs = self.program.forward()
+        """Copies the inputs into the program, runs it, and copies the outputs."""
+        with self._lock:
+            outputs = self._run_program(feeds)
         results = {}
         for name, place in self.results:
-            if isinstance(place, int):
-                results[name] = _tenon.copy(outputs[place])
-            else:
-                results[name] = _tenon.from_numpy(place)
+            results[name] = outputs[place] if isinstance(place, int) else _tenon.from_numpy(place)
         return results
+
+    def _run_program(self, feeds: Dict[str, Any]) -> List[Any]:
+        if self.program is None:
+            return []
+        for name, array in self.arrays.items():
+            _tenon.assign(array, feeds[name])
+        return [_tenon.copy(array) for array in self.program.forward()]
 
 
 def _is_tensor(value: Any) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements at places: gathering, scattering, sorting, and results with a size that elements decide."""
+"""Elements at places: gathering, scattering, sorting, and results of a size that elements set."""
 
 from typing import Optional, Sequence
 

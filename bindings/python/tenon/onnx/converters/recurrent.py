@@ -5,6 +5,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..builder import Builder
+from ..loops import Step, can_loop
 from ..node import Node
 from ..registry import converter
 from ..values import Value
@@ -28,7 +30,6 @@ class Layer:
 
     def __init__(self, node: Node, inputs: Sequence[Optional[Value]]) -> None:
         self.node = node
-        self.build = node.build
         self.kind = node.proto.op_type
         padded = list(inputs) + [None] * (8 - len(inputs))
         self.x, self.w, self.r, self.b, lengths, self.h, self.c, self.peepholes = padded
@@ -46,6 +47,11 @@ class Layer:
         self.activations = node.attribute("activations", _DEFAULTS[self.kind] * self.directions)
         if len(self.activations) != count * self.directions:
             raise node.refuse(f"{len(self.activations)} `activations`")
+
+    @property
+    def build(self) -> Builder:
+        """The builder of the node, or that of the step of a loop."""
+        return self.node.build
 
     def _swap(self, value: Optional[Value]) -> Optional[Value]:
         return None if value is None else self.build.transpose(value, (1, 0, 2))
@@ -180,6 +186,8 @@ def _run_direction(layer: Layer, direction: int, backward: bool) -> Tuple[Value,
     build = layer.build
     cell = Cell(layer, direction)
     h, c = layer.start(layer.h, direction), layer.start(layer.c, direction)
+    if layer.lengths is None and can_loop(layer.node, layer.steps, [h, c]):
+        return _loop_direction(layer, cell, [h, c], backward)
     order = range(layer.steps)
     outputs: Dict[int, Value] = {}
     for step in reversed(order) if backward else order:
@@ -197,12 +205,31 @@ def _run_direction(layer: Layer, direction: int, backward: bool) -> Tuple[Value,
     return build.concat(rows, 0), h, c
 
 
+def _loop_direction(
+    layer: Layer, cell: "Cell", states: List[Value], backward: bool
+) -> Tuple[Value, Value, Value]:
+    """Runs the steps as one loop of the graph."""
+    build = layer.build
+    n_states = 2 if layer.kind == "LSTM" else 1
+    x = build.call("tensor.reverse", layer.x, axis=[0]) if backward else layer.x
+    step = Step(layer.node, states[:n_states], [x])
+
+    def compute_step(elements: List[Value], variables: List[Value]) -> List[Value]:
+        h, c = (variables + states[1:])[:2]
+        h, c = cell.compute(elements[0], h, c)
+        return [h, c, h] if n_states == 2 else [h, h]
+
+    step.run_function(compute_step)
+    results = step.add_loop()
+    y = build.call("tensor.reverse", results[-1], axis=[0]) if backward else results[-1]
+    return y, results[0], results[1] if n_states == 2 else states[1]
+
+
 class Cell:
     """One step of one direction."""
 
     def __init__(self, layer: Layer, direction: int) -> None:
         self.layer = layer
-        self.build = layer.build
         count = len(_DEFAULTS[layer.kind])
         self.names = layer.activations[direction * count : (direction + 1) * count]
         self.numbers = _read_numbers(layer.node, layer.activations, direction * count, count)
@@ -217,6 +244,11 @@ class Cell:
         self.peepholes = None
         if layer.peepholes is not None:
             self.peepholes = layer.part(layer.peepholes, direction)
+
+    @property
+    def build(self) -> Builder:
+        """The builder of the layer."""
+        return self.layer.build
 
     def compute(self, x: Value, h: Value, c: Value) -> Tuple[Value, Value]:
         """Returns the states after the step."""
