@@ -56,15 +56,22 @@ static const tn_spec request_spec = {TN_I64, 1,
 
 /* ----------------------------------------------------------------- messages */
 
-static tn_code call_message(const tn_kvstore *kv, const char *name,
-                            const tn_value *values, size_t n, tn_array *in,
+/* A call of an operator with messages. */
+typedef struct message_call {
+  const char *name;
+  const tn_value *values;
+  size_t n; /* values */
+  tn_array *in;
+} message_call;
+
+static tn_code call_message(const tn_kvstore *kv, message_call c,
                             tn_array **out) {
   tn_operator *op = NULL;
   tn_params *params = NULL;
-  TN__TRY(tn_operator_get(kv->rt, name, &op));
-  TN__TRY(tn_params_create(op, values, n, &params));
-  const tn_code rc = tn_call(kv->rt, op, &(tn_inputs){in ? 1 : 0, &in}, params,
-                             &(tn_outputs){1, out, NULL});
+  TN__TRY(tn_operator_get(kv->rt, c.name, &op));
+  TN__TRY(tn_params_create(op, c.values, c.n, &params));
+  const tn_code rc = tn_call(kv->rt, op, &(tn_inputs){c.in ? 1 : 0, &c.in},
+                             params, &(tn_outputs){1, out, NULL});
   tn_params_release(params);
   return rc;
 }
@@ -84,7 +91,8 @@ static tn_code send_message(const tn_kvstore *kv, const message *m,
       tn_value_int("tag", m->tag),
       tn_value_text("service", m->is_answer ? "true" : "false")};
   tn_array *done = NULL;
-  const tn_code rc = call_message(kv, "comm.send", values, 4, m->array, &done);
+  const tn_code rc =
+      call_message(kv, (message_call){"comm.send", values, 4, m->array}, &done);
   if (sent)
     *sent = done;
   else
@@ -102,7 +110,7 @@ static tn_code receive_array(const tn_kvstore *kv, int32_t from, int64_t tag,
       tn_value_text("service", "true"),
       tn_value_text("dtype", tn_dtype_name(spec->dtype)),
       tn_value_ints("shape", spec->shape, (uint32_t)spec->ndim)};
-  return call_message(kv, "comm.recv", values, 6, NULL, out);
+  return call_message(kv, (message_call){"comm.recv", values, 6, NULL}, out);
 }
 
 /* Sends the words of a request, or of an answer. */

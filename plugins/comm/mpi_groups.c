@@ -276,12 +276,35 @@ static int is_comparing(const mpi_group *g) {
   return 0;
 }
 
+/* Whether a call is active that takes part in the order. */
+static int has_ordered(const mpi_group *g) {
+  for (const mpi_op *op = g->active; op; op = op->next)
+    if (!op->task->service) return 1;
+  return 0;
+}
+
 /* Whether the first waiting call may begin: after a comparison, in order; a
  * barrier after all calls. */
 static int may_begin(const mpi_group *g) {
   const comm_task *task = g->first;
   if (g->group->check && is_comparing(g)) return 0;
-  return task->kind != COMM_BARRIER || g->n_active == 0;
+  return task->kind != COMM_BARRIER || !has_ordered(g);
+}
+
+static void begin_task(mpi_group *g, comm_task *task) {
+  mpi_op *op = mpi_create_op(g, task);
+  if (!op) {
+    break_group(g, task, TN_OUT_OF_MEMORY, "no memory for a call");
+    comm_tasks_fail(task);
+    return;
+  }
+  op->next = g->active;
+  g->active = op;
+  ++g->n_active;
+  if (g->group->check && !is_message(task))
+    begin_comparison(op);
+  else
+    begin_op(op);
 }
 
 /* Begins waiting calls in their order. */
@@ -291,19 +314,7 @@ static void begin_waiting(mpi_group *g) {
     g->first = task->next;
     if (!g->first) g->last = NULL;
     task->next = NULL;
-    mpi_op *op = mpi_create_op(g, task);
-    if (!op) {
-      break_group(g, task, TN_OUT_OF_MEMORY, "no memory for a call");
-      comm_tasks_fail(task);
-      return;
-    }
-    op->next = g->active;
-    g->active = op;
-    ++g->n_active;
-    if (g->group->check && !is_message(task))
-      begin_comparison(op);
-    else
-      begin_op(op);
+    begin_task(g, task);
   }
 }
 
@@ -313,6 +324,10 @@ void mpi_start_task(comm_task *task) {
   if (!is_message(task)) task->position = g->n_calls++;
   if (comm_state(g->group, text) != TN_OK || obey_limit(g, task)) {
     comm_tasks_fail(task);
+    return;
+  }
+  if (task->service) {
+    begin_task(g, task);
     return;
   }
   if (g->last)
