@@ -145,8 +145,6 @@ typedef struct tn__leaf_values {
 void tn__code_run(const tn__code *code, const tn__leaf_values *values,
                   int64_t n, const void *const *in, void *out);
 
-/* The number of an expression TNM_NUMBER in a class. */
-tn__number tn__number_of(const tnm_expr *expr, bool negative, int class_bit);
 /* A whole number in a class. */
 tn__number tn__number_of_count(int64_t count, int class_bit);
 

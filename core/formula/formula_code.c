@@ -74,7 +74,8 @@ static uint64_t whole_of(const tnm_expr *expr, bool negative) {
 /* From this value on a number is nearer to infinity than to FLT_MAX. */
 #define BEYOND_FLOAT 0x1.ffffffp127
 
-tn__number tn__number_of(const tnm_expr *expr, bool negative, int class_bit) {
+static tn__number number_of(const tnm_expr *expr, bool negative,
+                            int class_bit) {
   tn__number number = {.u64 = 0};
   const double real = negative ? -expr->number : expr->number;
   switch (class_bit) {
@@ -124,7 +125,7 @@ static uint16_t add_leaf(compiler *c, const tn__leaf *leaf) {
 static uint16_t add_number(compiler *c, const tnm_expr *expr, bool negative) {
   const tn__leaf leaf = {
       .kind = TN__LEAF_NUMBER,
-      .number = tn__number_of(expr, negative, c->how->class_bit)};
+      .number = number_of(expr, negative, c->how->class_bit)};
   return add_leaf(c, &leaf);
 }
 

@@ -233,6 +233,9 @@ BLOCKS = {
      "void go(const tn_register_step *self, int64_t offset, V a, V b, V c ...);"): Words(),
     ("tenon/draft/registers.h",
      "y = a * x + b        { interface->load, x }   x to registers"): Words(),
+    ("tenon/define.h", 'const tn_value scale = tn_value_float("scale", 2);'):
+        Lines("#include <tenon/define.h>", "tn_formula *out",
+              [("\"scale*data^3\"};", "\"scale*data^3\"};\n*out = cube;")]),
     ("tenon/define.h",
      "static int32_t twice(const tn_frame *call) { ... }"):
         File("#include <tenon/define.h>\n"

@@ -87,7 +87,8 @@ typedef struct tn_options {
    * tn_variable_wait or tn_variable_wait_write, before it sleeps, and when a
    * signal has ended its sleep. If the result is not 0, the wait ends with
    * TN_BUSY; the work goes on. It must not call this library. Only with
-   * TN_ENGINE_POOLED. NULL: such waits end with their results only. */
+   * TN_ENGINE_POOLED. NULL: such waits end with their results only.
+   * [host-thread] */
   int32_t (*interrupted)(void *ctx);
   void *interrupted_ctx;
 } tn_options;
