@@ -1,26 +1,26 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Five ONNX networks of PyPI's wheels, by Tenon and by ONNX Runtime in the same run.
 
-    networks.py FOLDER [THREADS...]
+    networks.py BUILD_FOLDER [ROUNDS]
 
-FOLDER has the unpacked wheels silero-vad, magika and rapidocr-onnxruntime. Needs tenon,
-onnx, onnxruntime and pillow. Prints a line `name value unit` for each figure: the median time
-of a run, the bytes that a process needs at most beyond those before it loads the library,
-the largest difference of an output, and the sizes of the libraries. Each measurement has a
-process of its own.
+Each measurement has a process of its own; the two engines take turns. Ends with status 1 if
+an output of the two differs by more than 1e-4.
 """
 
 import json
 import os
 import pathlib
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:  # main() needs none
+    np = None
 
 FILES = {
     "vad": "silero_vad/data/silero_vad.onnx",
@@ -29,7 +29,10 @@ FILES = {
     "classify": "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
     "recognise": "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
 }
-SECONDS = 3
+TITLES = {"vad": "silero-vad", "magika": "magika", "detect": "rapidocr, detection",
+          "classify": "rapidocr, direction", "recognise": "rapidocr, recognition"}
+THREADS = (1, 2)
+SECONDS = 1
 BOUND = 1e-4
 
 
@@ -111,51 +114,92 @@ def measure(engine, name, path, threads, to):
     print(json.dumps({"ms": 1e3 * float(np.median(times)), "bytes": read_peak() - before}))
 
 
-def measure_apart(*words):
-    done = subprocess.run([sys.executable, __file__, "--measure", *map(str, words)], check=True,
-                          stdout=subprocess.PIPE)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def compare(one, two):
     with np.load(one) as a, np.load(two) as b:
-        return max(float(np.abs(a[key].astype(np.float64) - b[key]).max()) for key in a.files)
+        print(max(float(np.abs(a[key].astype(np.float64) - b[key]).max()) for key in a.files))
 
 
-# ----------------------------------------------------------------------- sizes
-
-def find_sizes():
+def measure_sizes():
+    """Bytes of the libraries that are needed to run a network."""
     import onnxruntime
     from tenon import _prefix
     folder = pathlib.Path(_prefix.library("libtenon.so.0")).parent
     ours = [folder / f"lib{each}.so.0" for each in ("tenon", "tenon-graph", "tenon-files")]
-    ours += [folder / "tenon" / f"{each}.so" for each in ("elemwise", "tensor", "nn")]
+    ours += [folder / "tenon" / f"{each}.so" for each in ("elemwise", "tensor", "nn", "openblas")]
     theirs = pathlib.Path(onnxruntime.__file__).parent.rglob("*.so*")
-    return {"tenon": sum(os.path.getsize(each) for each in ours),
-            "onnxruntime": sum(os.path.getsize(each) for each in theirs)}
+    print(json.dumps({"tenon": sum(os.path.getsize(each) for each in ours),
+                      "onnxruntime": sum(os.path.getsize(each) for each in theirs)}))
 
 
-def main(folder, threads):
-    worst = 0
+# ------------------------------------------------------------------------ main
+
+def start(build, *words):
+    """The last line that this program prints in a process with both engines."""
+    build = pathlib.Path(build).resolve().parent
+    folders = [build / "python" / "package",
+               *(build / each for each in ("numpy", "onnxruntime", "pillow"))]
+    done = subprocess.run([sys.executable, __file__, *map(str, words)], check=True,
+                          stdout=subprocess.PIPE,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))})
+    return done.stdout.splitlines()[-1]
+
+
+def measure_network(build, name, threads, rounds, scratch):
+    """{(engine, "ms" or "bytes"): values by round}, and the largest difference."""
+    path = pathlib.Path(build).resolve().parent / "networks" / FILES[name]
+    found, difference = {}, 0.0
+    for _ in range(rounds):
+        outputs = {}
+        for engine in ("tenon", "onnxruntime"):
+            outputs[engine] = os.path.join(scratch, f"{engine}.npz")
+            figures = json.loads(start(build, "--measure", engine, name, path, threads,
+                                       outputs[engine]))
+            for unit, value in figures.items():
+                found.setdefault((engine, unit), []).append(value)
+        difference = max(difference, float(start(build, "--compare", *outputs.values())))
+    return found, difference
+
+
+def main(build, rounds):
+    """All figures of networks in docs/benchmarks/performance.md."""
+    from samples import save, say, table
+    folder = pathlib.Path(build).resolve().parent
+    for need in ("python/package/tenon", "onnxruntime", "networks"):
+        if not (folder / need).exists():
+            print(f"SKIPPED networks: {folder / need} is missing")
+            return 0
+    rows, worst = [], 0.0
     with tempfile.TemporaryDirectory() as scratch:
-        for name, file in FILES.items():
-            path = os.path.join(folder, file)
-            for n in threads:
-                outputs = {}
-                for engine in ("tenon", "onnxruntime"):
-                    outputs[engine] = os.path.join(scratch, f"{engine}.npz")
-                    found = measure_apart(engine, name, path, n, outputs[engine])
-                    for unit, value in found.items():
-                        print(f"networks/{name}/{n}/{engine}/{unit} {value:.6g} {unit}", flush=True)
-                worst = max(worst, compare(*outputs.values()))
-                print(f"networks/{name}/{n}/difference {compare(*outputs.values()):.3g} absolute")
-    for engine, size in find_sizes().items():
-        print(f"networks/libraries/{engine} {size} bytes")
+        for name in FILES:
+            for threads in THREADS:
+                found, difference = measure_network(build, name, threads, rounds, scratch)
+                for (engine, unit), values in found.items():
+                    say(f"networks.{name}.{threads}.{engine}.{unit}", statistics.median(values),
+                        unit)
+                ratios = [theirs / ours for ours, theirs in zip(found["tenon", "ms"],
+                                                                found["onnxruntime", "ms"])]
+                cells = [statistics.median(found[key]) for key in (
+                    ("tenon", "ms"), ("onnxruntime", "ms"), ("tenon", "bytes"),
+                    ("onnxruntime", "bytes"))]
+                rows.append([TITLES[name], str(threads), f"{cells[0]:.2f}", f"{cells[1]:.2f}",
+                             f"{statistics.median(ratios):.2f}", f"{cells[2] / 2**20:.0f}",
+                             f"{cells[3] / 2**20:.0f}", f"{difference:.0e}"])
+                worst = max(worst, difference)
+    sizes = json.loads(start(build, "--sizes"))
+    table(f"ONNX networks; the libraries have {sizes['tenon'] / 2**20:.1f} MiB, those of ONNX "
+          f"Runtime {sizes['onnxruntime'] / 2**20:.1f}",
+          ["network", "threads", "tenon ms", "ONNX Runtime ms", "ONNX Runtime / tenon",
+           "tenon MiB", "ONNX Runtime MiB", "largest difference"], rows)
+    save("networks")
     return 0 if worst <= BOUND else 1
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--measure":
         measure(*sys.argv[2:5], int(sys.argv[5]), sys.argv[6])
+    elif sys.argv[1] == "--compare":
+        compare(*sys.argv[2:4])
+    elif sys.argv[1] == "--sizes":
+        measure_sizes()
     else:
-        sys.exit(main(sys.argv[1], [int(each) for each in sys.argv[2:]] or [1, 2]))
+        sys.exit(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3))

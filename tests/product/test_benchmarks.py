@@ -20,7 +20,7 @@ import tap  # noqa: E402
 import page  # noqa: E402
 
 NAMES = ["ops", "train", "product", "call", "expr", "math", "graph", "engine",
-         "load", "data", "comm", "python"]
+         "load", "data", "comm", "python", "networks"]
 DATA = {"bench": "call", "date": "2026-11-29", "commit": "0123456789ab",
         "machine": "Some CPU", "processors": 2, "figures": [],
         "tables": [{"title": "Nanoseconds", "head": ["call", "tenon"],
