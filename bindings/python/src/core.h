@@ -237,6 +237,8 @@ typedef struct core_params {
   PyObject *objects[64];
 } core_params;
 
+/* Whether an object is a bool of NumPy; bools of Python are ints. */
+bool core_is_numpy_bool(PyObject *object);
 /* The parameters of a call. *own is set if the caller releases them. NULL with
  * an exception. */
 const tn_params *core_find_params(py_operator *op, const core_params *p,

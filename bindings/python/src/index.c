@@ -76,7 +76,8 @@ static bool is_basic(PyObject *item) {
   if (item == Py_None || item == Py_Ellipsis) return true;
   if (PyBool_Check(item) || core_is_array(item)) return false;
   return PyLong_Check(item) || PySlice_Check(item) ||
-         (PyIndex_Check(item) && !PySequence_Check(item));
+         (PyIndex_Check(item) && !PySequence_Check(item) &&
+          !core_is_numpy_bool(item));
 }
 
 static int take_item(view *v, PyObject *item, Py_ssize_t n_used) {
