@@ -97,6 +97,11 @@ static PyObject *import_capsule(PyObject *capsule) {
   tn_array *array = NULL;
   tn_code code;
   if (!rt) return NULL;
+  if (!PyCapsule_CheckExact(capsule)) {
+    PyErr_Format(PyExc_TypeError, "__dlpack__() must give a capsule, not %R",
+                 (PyObject *)Py_TYPE(capsule));
+    return NULL;
+  }
   const bool versioned = PyCapsule_IsValid(capsule, versioned_name);
   const char *name = versioned ? versioned_name : plain_name;
   void *object = PyCapsule_GetPointer(capsule, name);

@@ -66,6 +66,8 @@ def from_numpy(value):
         raise TypeError(f"arrays cannot have elements of NumPy's type {value.dtype}: they are "
                         "real numbers or bools")
     dtype = find_dtype(value.dtype)
+    if value.ndim > 16:
+        raise ValueError(f"{value.ndim} dimensions; arrays have at most 16")
     native = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
     dense = numpy.require(value, native, ["C", "A"]).reshape(value.shape)
     if dtype.is_plain:
@@ -200,7 +202,10 @@ def matmul(left, right):
         for each in (left, right):
             if hasattr(type(each), "_tenon_symbol"):
                 return NotImplemented
-        left, right = _convert_operands(left, right)
+        try:
+            left, right = _convert_operands(left, right)
+        except TypeError:
+            return NotImplemented
     dtype = promote(left.dtype, right.dtype)
     left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
     if left.ndim == 0 or right.ndim == 0:
@@ -483,7 +488,7 @@ def numpy(self, copy=True):
         tn.ones((2, 2)).numpy().sum()
     """
     import numpy as np
-    if not copy:
+    if copy is not None and not copy:
         return np.from_dlpack(self)
     source = self if self._place[0] == 1 else self.to("cpu")
     if source.dtype.bits < 8:

@@ -143,6 +143,41 @@ def test_objects_that_are_no_numbers_are_refused(value):
         tn.array(value)
 
 
+class Fake:
+    """An object that pretends to be an array."""
+
+    def __init__(self, **functions):
+        for name, function in functions.items():
+            setattr(type(self), name, staticmethod(function))
+
+    def __new__(cls, **functions):
+        return object.__new__(type("Fake", (cls,), {}))
+
+
+def fail(*args, **named):
+    raise RuntimeError("of the object")
+
+
+@pytest.mark.parametrize("fake, error", [
+    (Fake(__array__=fail), RuntimeError), (Fake(__array__=lambda *a, **k: "no"), ValueError),
+    (Fake(__dlpack__=fail), RuntimeError), (Fake(__dlpack__=lambda **k: 3), TypeError),
+    (Fake(__dlpack__=lambda: len), TypeError)], ids=range(5))
+def test_objects_that_pretend_to_be_arrays(fake, error):
+    for use in (tn.array, lambda each: tn.ones(2) + each, tn.exp):
+        with pytest.raises(error):
+            use(fake)
+
+
+def test_too_many_dimensions_are_refused():
+    deep = 1.0
+    for _ in range(17):
+        deep = [deep]
+    for use in (lambda: tn.array(np.zeros((1,) * 17)), lambda: tn.array(deep),
+                lambda: tn.ones(1).reshape((1,) * 17), lambda: tn.exp(deep)):
+        with pytest.raises(ValueError, match="17 dimensions; arrays have at most 16"):
+            use()
+
+
 def test_lists_of_unequal_lengths_are_refused():
     with pytest.raises(ValueError, match="do not form an array"):
         tn.array([[1], [1, 2]])
@@ -219,6 +254,10 @@ def test_a_dtype_equals_its_names():
         tn.find_dtype("f33")
     with pytest.raises(TypeError, match="complex64"):
         tn.find_dtype(np.complex64)
+    for wrong in (None, object(), 3.5, -1):
+        with pytest.raises(TypeError):
+            tn.ones(2).astype(wrong)
+    assert tn.promote("f32", "i64") is tn.f32 and tn.promote(tn.bf16, np.float16) is tn.f32
 
 
 def test_numpy_takes_arrays():
@@ -527,11 +566,28 @@ def test_nan_and_infinity():
     assert (0.0 * tn.array([1.0])).numpy().tobytes() == np.float32(0.0).tobytes()
 
 
-def test_division_by_zero_of_integers_is_defined():
-    x = tn.array([1, -2, 0])
+@pytest.mark.parametrize("name", ["f32", "f64", "i8", "i32", "i64"])
+def test_quotients_and_remainders_of_all_signs(name):
+    left, right = np.meshgrid([-7, -6, -1, 0, 1, 6, 5], [3, -3, 2, -2, 4, -4, 7, 0])
+    left, right = left.astype(NUMPY[name]), right.astype(NUMPY[name])
     with np.errstate(all="ignore"):
-        same(x // 0, np.array([1, -2, 0]) // 0)
-        same(x % 0, np.array([1, -2, 0]) % 0)
+        quotient, remainder = left // right, left % right
+        remainder[right == 0] = 0  # as of integers; NaN in NumPy
+        for found, wanted in ((tn.array(left) // tn.array(right), quotient),
+                              (tn.array(left) % tn.array(right), remainder)):
+            np.testing.assert_array_equal(found.numpy(), wanted)
+        for number in (3, -3, 0):
+            kind = left.dtype.type(number)
+            np.testing.assert_array_equal((tn.array(left) // number).numpy(), left // kind)
+            np.testing.assert_array_equal((number // tn.array(left)).numpy(), kind // left)
+
+
+def test_infinite_operands():
+    left, right = np.meshgrid(*[np.array([np.inf, -np.inf, np.nan, 1, -0.0], "f4")] * 2)
+    with np.errstate(all="ignore"):
+        for function in (*ARITHMETIC[:5], operator.pow, *COMPARISONS):
+            np.testing.assert_array_equal(function(tn.array(left), tn.array(right)).numpy(),
+                                          function(left, right), err_msg=str(function))
 
 
 @pytest.mark.parametrize("a, b", [((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((), (2, 3)),
@@ -615,8 +671,11 @@ def test_matrix_products_that_are_refused():
         tn.ones((2, 3)) @ tn.ones((2, 3))
     with pytest.raises(ValueError):
         tn.ones(2) @ 3
-    with pytest.raises(TypeError):
-        tn.ones(2) @ "a"
+    for other in ("a", None, object()):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            tn.ones(2) @ other
+        with pytest.raises(TypeError, match="unsupported operand"):
+            other @ tn.ones(2)
 
 
 @pytest.mark.parametrize("other", ["a", None, {}, object(), b"x", 1j])
