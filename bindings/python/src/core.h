@@ -50,6 +50,17 @@ extern core_state core;
     PyEval_RestoreThread(saved);                \
   } while (0)
 
+/* For functions that wait for another thread only if calls release the GIL:
+ * that thread may need it, to run an operator or to free an array of NumPy. */
+#define CORE_BRIEFLY(statement)    \
+  do {                             \
+    if (core.releases) {           \
+      CORE_WITHOUT_GIL(statement); \
+    } else {                       \
+      statement;                   \
+    }                              \
+  } while (0)
+
 /* An array. */
 typedef struct py_array {
   PyObject ob_base;
