@@ -48,7 +48,7 @@ static void free_array(PyObject *self) {
   Py_XDECREF(a->root);
   Py_XDECREF(a->gradient);
   Py_XDECREF(a->code);
-  tn_array_release(a->array);
+  CORE_BRIEFLY(tn_array_release(a->array));
   PyObject_Free(self);
   Py_DECREF(type);
 }
@@ -304,7 +304,8 @@ static PyObject *get_item_value(PyObject *self, PyObject *unused) {
   const tn_dtype dtype = tn_array_tensor(a->array)->dtype;
   if (dtype != TN_F16 && dtype != TN_BF16)
     return core_help("item", "(O)", self);
-  const tn_code code = tn_array_cast(a->array, TN_F64, &wide);
+  tn_code code;
+  CORE_BRIEFLY(code = tn_array_cast(a->array, TN_F64, &wide));
   if (code != TN_OK) return core_raise(code, a);
   const int failed = read_element(a, wide, &e);
   tn_array_release(wide);

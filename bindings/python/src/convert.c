@@ -83,7 +83,7 @@ static PyObject *make_array(const tn_spec *spec, const void *data,
   if (!rt) return NULL;
   tn_code code = tn_array_create(rt, spec, &array);
   if (code == TN_OK && bytes <= 4096)
-    code = tn_array_set(array, data, bytes);
+    CORE_BRIEFLY(code = tn_array_set(array, data, bytes));
   else if (code == TN_OK)
     CORE_WITHOUT_GIL(code = tn_array_set(array, data, bytes));
   if (code == TN_OK) return core_wrap(array);
@@ -109,7 +109,8 @@ static PyObject *make_number(double value, tn_dtype dtype) {
   wide = make_array(&(tn_spec){TN_F64, 0, NULL}, &value, sizeof value);
   if (!wide || dtype == TN_F64) return wide;
   tn_array *array = NULL;
-  const tn_code code = tn_array_cast(core_array_of(wide), dtype, &array);
+  tn_code code;
+  CORE_BRIEFLY(code = tn_array_cast(core_array_of(wide), dtype, &array));
   result = code == TN_OK ? core_wrap(array) : core_raise(code, NULL);
   Py_DECREF(wide);
   return result;
@@ -158,7 +159,8 @@ static PyObject *make_integer(PyObject *object, tn_dtype dtype, bool is_own) {
   PyObject *wide =
       make_array(&(tn_spec){TN_I64, 0, NULL}, &value, sizeof value);
   if (!wide || dtype == TN_I64) return wide;
-  const tn_code code = tn_array_cast(core_array_of(wide), dtype, &array);
+  tn_code code;
+  CORE_BRIEFLY(code = tn_array_cast(core_array_of(wide), dtype, &array));
   Py_DECREF(wide);
   return code == TN_OK ? core_wrap(array) : core_raise(code, NULL);
 }

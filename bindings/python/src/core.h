@@ -50,6 +50,17 @@ extern core_state core;
     PyEval_RestoreThread(saved);                \
   } while (0)
 
+/* For functions that wait for another thread only if calls release the GIL:
+ * that thread may need it, to run an operator or to free an array of NumPy. */
+#define CORE_BRIEFLY(statement)    \
+  do {                             \
+    if (core.releases) {           \
+      CORE_WITHOUT_GIL(statement); \
+    } else {                       \
+      statement;                   \
+    }                              \
+  } while (0)
+
 /* An array. */
 typedef struct py_array {
   PyObject ob_base;
@@ -237,6 +248,8 @@ typedef struct core_params {
   PyObject *objects[64];
 } core_params;
 
+/* Whether an object is a bool of NumPy; bools of Python are ints. */
+bool core_is_numpy_bool(PyObject *object);
 /* The parameters of a call. *own is set if the caller releases them. NULL with
  * an exception. */
 const tn_params *core_find_params(py_operator *op, const core_params *p,

@@ -19,14 +19,14 @@ static void drop_plain(PyObject *capsule) {
   tn_dlpack *d = PyCapsule_IsValid(capsule, plain_name)
                      ? PyCapsule_GetPointer(capsule, plain_name)
                      : NULL;
-  if (d && d->deleter) d->deleter(d); /* no consumer has taken it */
+  if (d && d->deleter) CORE_BRIEFLY(d->deleter(d)); /* no consumer has it */
 }
 
 static void drop_versioned(PyObject *capsule) {
   tn_dlpack_versioned *d = PyCapsule_IsValid(capsule, versioned_name)
                                ? PyCapsule_GetPointer(capsule, versioned_name)
                                : NULL;
-  if (d && d->deleter) d->deleter(d);
+  if (d && d->deleter) CORE_BRIEFLY(d->deleter(d));
 }
 
 PyObject *core_dlpack_device(PyObject *self, PyObject *unused) {
@@ -97,6 +97,11 @@ static PyObject *import_capsule(PyObject *capsule) {
   tn_array *array = NULL;
   tn_code code;
   if (!rt) return NULL;
+  if (!PyCapsule_CheckExact(capsule)) {
+    PyErr_Format(PyExc_TypeError, "__dlpack__() must give a capsule, not %R",
+                 (PyObject *)Py_TYPE(capsule));
+    return NULL;
+  }
   const bool versioned = PyCapsule_IsValid(capsule, versioned_name);
   const char *name = versioned ? versioned_name : plain_name;
   void *object = PyCapsule_GetPointer(capsule, name);

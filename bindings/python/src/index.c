@@ -16,7 +16,7 @@ static int replace(view *v, tn_code code, tn_array *array) {
     core_raise(code, NULL);
     return -1;
   }
-  tn_array_release(v->array);
+  CORE_BRIEFLY(tn_array_release(v->array));
   v->array = array;
   return 0;
 }
@@ -76,7 +76,8 @@ static bool is_basic(PyObject *item) {
   if (item == Py_None || item == Py_Ellipsis) return true;
   if (PyBool_Check(item) || core_is_array(item)) return false;
   return PyLong_Check(item) || PySlice_Check(item) ||
-         (PyIndex_Check(item) && !PySequence_Check(item));
+         (PyIndex_Check(item) && !PySequence_Check(item) &&
+          !core_is_numpy_bool(item));
 }
 
 static int take_item(view *v, PyObject *item, Py_ssize_t n_used) {
@@ -132,7 +133,7 @@ static PyObject *find_view(PyObject *self, PyObject *key) {
   else
     found = take_item(&v, key, 0) ? -1 : 1;
   if (found == 1) return core_wrap_view((py_array *)(void *)self, v.array);
-  tn_array_release(v.array);
+  CORE_BRIEFLY(tn_array_release(v.array));
   return NULL;
 }
 

@@ -90,7 +90,7 @@ static int set_bool(tn_value *v, PyObject *object) {
   return truth < 0 ? -1 : 0;
 }
 
-static bool is_numpy_bool(PyObject *object) {
+bool core_is_numpy_bool(PyObject *object) {
   PyObject *name =
       PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__name__");
   const bool found =
@@ -149,10 +149,10 @@ static int set_value(values *all, const tn_field *f, PyObject *object) {
                  : set_text(all, v, object);
   else if (f->type == TN_FIELD_DTYPE)
     failed = set_type(v, object);
+  else if (f->type == TN_FIELD_BOOL && core_is_numpy_bool(object))
+    failed = set_bool(v, object);
   else if (is_number(object) || f->type == TN_FIELD_FLOAT)
     failed = set_number(v, object, f);
-  else if (f->type == TN_FIELD_BOOL && is_numpy_bool(object))
-    failed = set_bool(v, object);
   else
     failed = set_list(all, v, object, f);
   ++all->n;

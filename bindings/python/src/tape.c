@@ -57,7 +57,7 @@ static PyObject *make_tape(PyTypeObject *type, PyObject *args,
 static void free_tape(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   Py_XDECREF(as_tape(self)->watched);
-  tn_tape_release(as_tape(self)->tape);
+  CORE_BRIEFLY(tn_tape_release(as_tape(self)->tape));
   PyObject_Free(self);
   Py_DECREF(type);
 }

@@ -117,6 +117,8 @@ def find_dtype(value):
         return BY_NUMBER[value]
     import numpy
     try:
+        if value is None:
+            raise TypeError
         name = numpy.dtype(value).name
     except TypeError:
         raise TypeError(f"{value!r} is no element type; pass a name such as 'f32', or a type of "
@@ -152,6 +154,7 @@ def promote(a, b):
 
         promote(tn.i64, tn.f32) is tn.f32
     """
+    a, b = find_dtype(a), find_dtype(b)
     if a == b:
         return a
     if "storage" in (a.kind, b.kind) or min(a.bits, b.bits) < 8:

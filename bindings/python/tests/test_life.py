@@ -261,6 +261,31 @@ def test_two_threads_call_operators_for_a_second():
     assert not errors and min(rounds) > 5
 
 
+@pytest.mark.parametrize("engine", ["pooled", "threaded", "naive"])
+def test_arrays_of_numpy_are_freed_by_any_thread(engine):
+    """NumPy takes the global lock to free them, also in a thread of the engine."""
+    check_child(f'''
+        import faulthandler
+        faulthandler.dump_traceback_later(60, exit=True)
+        tn.configure(engine="{engine}")
+        end, rounds = time.monotonic() + 2, []
+        def work():
+            w, n = tn.ones((64, 64)), 0
+            while time.monotonic() < end:
+                a = tn.from_dlpack(np.ones((64, 64), "f4"))
+                y = a @ w + a
+                del a
+                n += 1
+                if n % 500 == 0:
+                    assert y[0, 0].item() == 65
+            rounds.append(n)
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        [each.start() for each in threads], [each.join() for each in threads]
+        assert len(rounds) == 3 and min(rounds) > 0
+        print("done")
+    ''')
+
+
 def test_threads_that_are_first_to_use_tenon_share_one_runtime():
     stderr = check_child('''
         from tenon import _core
@@ -365,7 +390,7 @@ def test_a_subinterpreter_cannot_import_it(first):
                 import tenon._core
                 print("imported")
             except ImportError as error:
-                print("main interpreter" in str(error) or error)
+                print("subinterpreters" in str(error) or error)
         """
         number = module.create()
         module.run_string(number, code)
