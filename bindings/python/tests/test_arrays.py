@@ -329,6 +329,8 @@ def test_a_refused_capsule_stays_with_its_producer():
 def test_the_memory_of_a_read_only_producer_is_copied():
     values = np.arange(3.0)
     values.flags.writeable = False
+    if np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        pytest.skip("NumPy exports read-only arrays from 2.1 on")
     array = tn.from_dlpack(values)
     array += 1
     array[0] = 5
@@ -741,6 +743,8 @@ def test_keys_with_arrays_give_copies():
                                  [True], np.array(["a"]), (None,) * 20, slice(None, None, 0),
                                  [5], [-4], {}, np.array([1.0]), 2**70, tn.array(True)], ids=repr)
 def test_a_wrong_key_is_an_index_error(key):
+    if isinstance(key, np.bool_) and hasattr(key, "__index__"):
+        pytest.skip("this NumPy has bools that are integers")
     x = tn.zeros(3)
     with pytest.raises((IndexError, ValueError, TypeError)) as caught:
         x[key]
