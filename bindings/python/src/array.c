@@ -49,6 +49,7 @@ static void free_array(PyObject *self) {
   Py_XDECREF(a->gradient);
   Py_XDECREF(a->code);
   CORE_BRIEFLY(tn_array_release(a->array));
+  core_free_returned();
   PyObject_Free(self);
   Py_DECREF(type);
 }

@@ -138,6 +138,8 @@ int core_parse_shape(PyObject *object, int64_t shape[TN_MAX_NDIM]);
 PyObject *core_to_dlpack(PyObject *self, PyObject *args, PyObject *named);
 PyObject *core_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *core_from_dlpack(PyObject *module, PyObject *object);
+/* Releases memory of other packages that no array uses any more. */
+void core_free_returned(void);
 
 /* index.c -------------------------------------------------------------------
  */

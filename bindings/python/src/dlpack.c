@@ -20,6 +20,7 @@ static void drop_plain(PyObject *capsule) {
                      ? PyCapsule_GetPointer(capsule, plain_name)
                      : NULL;
   if (d && d->deleter) CORE_BRIEFLY(d->deleter(d)); /* no consumer has it */
+  core_free_returned();
 }
 
 static void drop_versioned(PyObject *capsule) {
@@ -27,6 +28,7 @@ static void drop_versioned(PyObject *capsule) {
                                ? PyCapsule_GetPointer(capsule, versioned_name)
                                : NULL;
   if (d && d->deleter) CORE_BRIEFLY(d->deleter(d));
+  core_free_returned();
 }
 
 PyObject *core_dlpack_device(PyObject *self, PyObject *unused) {
@@ -90,13 +92,87 @@ PyObject *core_to_dlpack(PyObject *self, PyObject *args, PyObject *named) {
 
 /* ------------------------------------------------------------------- import */
 
-/* Takes the object of a capsule. The producer's deleter may need the GIL, and
- * takes it. */
+/* Memory of another package that an array uses. The library releases it on any
+ * thread, but the producer's deleter may need the GIL, which that thread must
+ * not wait for: a thread with the GIL may wait for it. So releases are listed,
+ * and threads with the GIL make them. */
+typedef struct lent {
+  struct lent *next;
+  tn_dlpack *plain;          /* the producer's object, or NULL */
+  tn_dlpack_versioned *full; /* the same with a version, or NULL */
+  union {
+    tn_dlpack plain;
+    tn_dlpack_versioned full;
+  } as; /* for the library */
+} lent;
+
+static _Atomic(lent *) returned;
+
+void core_free_returned(void) {
+  if (!atomic_load_explicit(&returned, memory_order_relaxed)) return;
+  lent *next, *each = atomic_exchange(&returned, NULL);
+  for (; each; each = next) {
+    next = each->next;
+    if (each->full && each->full->deleter) each->full->deleter(each->full);
+    if (each->plain && each->plain->deleter) each->plain->deleter(each->plain);
+    free(each);
+  }
+}
+
+static int free_pending(void *unused) {
+  (void)unused;
+  core_free_returned();
+  return 0;
+}
+
+/* On any thread. The first of a list lets the interpreter free it soon; the
+ * next import of any thread does it as well. */
+static void return_memory(lent *memory) {
+  lent *before = atomic_load(&returned);
+  do memory->next = before;
+  while (!atomic_compare_exchange_weak(&returned, &before, memory));
+  if (!before && !core.ended) (void)Py_AddPendingCall(free_pending, NULL);
+}
+
+static void return_plain(tn_dlpack *self) {
+  return_memory(self->manager_ctx);
+}
+
+static void return_full(tn_dlpack_versioned *self) {
+  return_memory(self->manager_ctx);
+}
+
+/* An array of a producer's object; takes it on success. */
+static tn_code import_object(tn_runtime *rt, void *object, bool versioned,
+                             tn_array **array) {
+  lent *memory = calloc(1, sizeof *memory);
+  tn_code code = TN_OUT_OF_MEMORY;
+  if (!memory) return code;
+  if (versioned) {
+    memory->full = object;
+    memory->as.full = *memory->full;
+    memory->as.full.manager_ctx = memory;
+    memory->as.full.deleter = return_full;
+    CORE_WITHOUT_GIL(
+        code = tn_array_from_dlpack_versioned(rt, &memory->as.full, 0, array));
+  } else {
+    memory->plain = object;
+    memory->as.plain = *memory->plain;
+    memory->as.plain.manager_ctx = memory;
+    memory->as.plain.deleter = return_plain;
+    CORE_WITHOUT_GIL(code =
+                         tn_array_from_dlpack(rt, &memory->as.plain, 0, array));
+  }
+  if (code != TN_OK) free(memory);
+  return code;
+}
+
+/* Takes the object of a capsule. */
 static PyObject *import_capsule(PyObject *capsule) {
   tn_runtime *rt = core_runtime();
   tn_array *array = NULL;
-  tn_code code;
   if (!rt) return NULL;
+  core_free_returned();
   if (!PyCapsule_CheckExact(capsule)) {
     PyErr_Format(PyExc_TypeError, "__dlpack__() must give a capsule, not %R",
                  (PyObject *)Py_TYPE(capsule));
@@ -109,9 +185,8 @@ static PyObject *import_capsule(PyObject *capsule) {
   /* At first, so that no other thread takes it as well. */
   if (PyCapsule_SetName(capsule, versioned ? used_versioned_name : used_name))
     return NULL;
-  CORE_WITHOUT_GIL(
-      code = versioned ? tn_array_from_dlpack_versioned(rt, object, 0, &array)
-                       : tn_array_from_dlpack(rt, object, 0, &array));
+  const tn_code code = import_object(rt, object, versioned, &array);
+  core_free_returned(); /* of read-only memory, which was copied */
   if (code == TN_OK) return core_wrap(array);
   if (PyCapsule_SetName(capsule, name)) PyErr_Clear();
   return core_raise(code, NULL);

@@ -125,6 +125,7 @@ static PyObject *end_runtime(PyObject *module, PyObject *unused) {
     tn_code code;
     CORE_WITHOUT_GIL(code = tn_wait_all(rt));
     CORE_WITHOUT_GIL(tn_runtime_release(rt));
+    core_free_returned();
     (void)code; /* nobody is left who could read the error */
   }
   Py_RETURN_NONE;
