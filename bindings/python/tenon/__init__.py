@@ -36,7 +36,16 @@ _NAMES = {
     "operator": "define", "formula": "define",
 }
 
-_atexit.register(_core.end_runtime)
+
+def _end():
+    """Waits for all work at the interpreter's end. Ctrl-C ends the process then."""
+    import _signal
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    _core.end_runtime()
+
+
+_atexit.register(_end)
 
 
 def configure(workers=0, engine="pooled", seed=0, log_levels=None, trust=(), cpus=1, log=None):

@@ -330,6 +330,27 @@ def test_ctrl_c_ends_a_wait(use):
         child.communicate()
 
 
+def test_ctrl_c_ends_the_wait_at_the_end():
+    child = subprocess.Popen(
+        [sys.executable, "-c", HEAD + textwrap.dedent('''
+            x = tn.ones((700, 700))
+            for _ in range(3000):
+                x = (x @ x) * 0.001
+            import atexit
+            atexit.register(lambda: print("ends", flush=True))
+        ''')], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    try:
+        assert child.stdout.readline() == "ends\n"
+        start = time.monotonic()
+        while child.poll() is None and time.monotonic() - start < 20:
+            child.send_signal(signal.SIGINT)  # an early one ends the function above
+            time.sleep(0.1)
+        assert child.poll() == -signal.SIGINT
+    finally:
+        child.kill()
+        child.communicate()
+
+
 # -------------------------------------------------------------------------- processes
 
 def test_a_forked_child_gets_clear_errors():
