@@ -40,8 +40,9 @@ static tn_code create_runtime(tn_options *options) {
   tn_runtime *rt = NULL;
   options->struct_size = sizeof *options;
   options->interrupted = check_signals;
-  /* A function in Python that logs may let other threads run in a call. */
-  if (options->engine == TN_ENGINE_NAIVE || options->log) core.releases = true;
+  /* A function in Python that logs may let other threads run in a call. With
+   * the other engines a call may wait for a thread that frees an array. */
+  if (options->engine != TN_ENGINE_POOLED || options->log) core.releases = true;
   tn_code code = tn_runtime_create(options, &rt);
   if (code != TN_OK) return code;
   code = tn_plugins_load_standard(rt); /* refused files are in the log */
