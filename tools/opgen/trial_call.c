@@ -50,6 +50,7 @@ static tn_code make_array(tn_runtime *rt, tn_dtype dtype, const tnm_data *data,
 /* The type of an operand; a parameter may state it. */
 static tn_dtype stated_dtype(const trial_run *r, const tn_arg *arg) {
   tn_dtype dtype = TN_DTYPE_UNKNOWN;
+  if (r->type != TN_DTYPE_UNKNOWN && arg->dtype_var == 0) return r->type;
   if (arg->dtype_param == TN_NONE) return example_dtype(r->op, arg, r->kernel);
   const tn_field *field = r->op->params[arg->dtype_param];
   const char *text = field->default_text;
@@ -453,10 +454,26 @@ static tn_code run_turn(trial_run *r) {
   return code;
 }
 
+/* An example may hold for other types than the usual ones only, as one of
+ * `bit_cast` does. If no kernel takes the call, it is tried in each type of the
+ * first variable, storage types before others, as an author states numbers of
+ * few bits for them alone. The usual types come last again, for the reason. */
+static tn_code run_first_turn(trial_run *r) {
+  r->turn = TURN_PLAIN;
+  const tn_code code = run_turn(r);
+  if (code != TN_UNSUPPORTED || r->op->n_dtype_vars == 0) return code;
+  for (size_t i = TN__N_DTYPES; i-- > 0;) {
+    if ((r->op->dtype_vars[0]->allowed >> i & 1) == 0) continue;
+    r->type = tn__dtype_at(i);
+    if (run_turn(r) == TN_OK) return TN_OK;
+  }
+  r->type = TN_DTYPE_UNKNOWN;
+  return run_turn(r);
+}
+
 /* The failure of a later turn is a finding: the first one was fine. */
 static tn_code run_turns(trial_run *r) {
-  r->turn = TURN_PLAIN;
-  TN__TRY(run_turn(r));
+  TN__TRY(run_first_turn(r));
   for (int turn = TURN_END; r->strict && turn < N_TURNS; ++turn) {
     r->turn = (trial_turn)turn;
     if (run_turn(r) != TN_OK)

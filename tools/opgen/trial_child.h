@@ -87,6 +87,7 @@ typedef struct trial_run {
   const tnm_operator *manifest;
   const tnm_example *example;
   const tn_kernel *kernel; /* of another plugin's operator, pinned; or NULL */
+  tn_dtype type;           /* of the first type variable, or TN_DTYPE_UNKNOWN */
   bool strict;
   bool has_gradient; /* the first turn computed it */
   trial_turn turn;
