@@ -303,6 +303,11 @@ def test_threads_that_are_first_to_use_tenon_share_one_runtime():
 
 # --------------------------------------------------------------------------- signals
 
+def take_ctrl_c():
+    """In the child: a shell ignores SIGINT in programs that it starts in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("use", ["x.wait()", "x.wait(100)", "x.numpy()", "x[0, 0].item()",
                                  "print(x)"])
 def test_ctrl_c_ends_a_wait(use):
@@ -318,7 +323,8 @@ def test_ctrl_c_ends_a_wait(use):
             except KeyboardInterrupt:
                 print("interrupted", flush=True)
             os._exit(0)
-        ''')], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        ''')], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+        preexec_fn=take_ctrl_c)
     try:
         assert child.stdout.readline() == "waits\n"
         start = time.monotonic()
@@ -338,7 +344,8 @@ def test_ctrl_c_ends_the_wait_at_the_end():
                 x = (x @ x) * 0.001
             import atexit
             atexit.register(lambda: print("ends", flush=True))
-        ''')], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        ''')], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+        preexec_fn=take_ctrl_c)
     try:
         assert child.stdout.readline() == "ends\n"
         start = time.monotonic()
