@@ -4,6 +4,16 @@
  */
 #include "vector.h"
 
+/* Copies n numbers, or zeros if there are none. Of an empty array there is no
+ * address. */
+BODY void NAME(copy_numbers)(REAL *to, const void *from, int64_t n) {
+  if (n == 0) return;
+  if (from)
+    memcpy(to, from, (size_t)n * sizeof *to);
+  else
+    memset(to, 0, (size_t)n * sizeof *to);
+}
+
 /* Sets to[j] to the sum of x[i]*state[i][j] over all rows i. */
 BODY void NAME(read_state)(const nn_linear_head *h, const REAL *state,
                            const REAL *x, REAL *to) {
@@ -62,23 +72,15 @@ BODY void NAME(advance)(const nn_linear_head *h, int64_t t, const REAL *from,
   if (h->decays > 0)
     NAME(fade_state)(h, t, from, to);
   else if (to != from)
-    memcpy(to, from, (size_t)(h->depth * h->width) * sizeof *to);
+    NAME(copy_numbers)(to, from, h->depth * h->width);
   if (h->beta) {
     const REAL beta = ((const REAL *)h->beta)[t];
     NAME(read_state)(h, to, k, u);
     for (int64_t j = 0; j < h->width; ++j) u[j] = beta * (v[j] - u[j]);
   } else {
-    memcpy(u, v, (size_t)h->width * sizeof *u);
+    NAME(copy_numbers)(u, v, h->width);
   }
   NAME(write_state)(h, to, k, u, 1);
-}
-
-/* Copies n numbers, or zeros if there are none. */
-BODY void NAME(copy_numbers)(REAL *to, const void *from, int64_t n) {
-  if (from)
-    memcpy(to, from, (size_t)n * sizeof *to);
-  else
-    memset(to, 0, (size_t)n * sizeof *to);
 }
 
 /* Computes a head. Its room has the state, then a value. */
@@ -151,8 +153,9 @@ BODY void NAME(slope_value)(const NAME(step) * s) {
     if (to) NAME(add_products)(h, s->faded, du, -1, to);
     NAME(write_state)(h, s->grad, k, du, -1);
   }
-  if (s->g->v)
-    memcpy((REAL *)s->g->v + t * width, du, (size_t)width * sizeof *du);
+  if (s->g->v) {
+    NAME(copy_numbers)((REAL *)s->g->v + t * width, du, width);
+  }
 }
 
 /* Computes the gradient of the decay, and of the state before it. */
@@ -173,7 +176,7 @@ BODY void NAME(go_back)(const NAME(step) * s) {
   if (h->decays > 0)
     NAME(fade_state)(h, s->t, s->before, s->faded);
   else
-    memcpy(s->faded, s->before, (size_t)(h->depth * h->width) * sizeof(REAL));
+    NAME(copy_numbers)(s->faded, s->before, h->depth * h->width);
   NAME(slope_value)(s);
   if (h->decays > 0) NAME(slope_decay)(s);
 }
