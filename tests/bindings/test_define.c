@@ -342,7 +342,8 @@ Test(define, functions_that_are_missing_are_named) {
   FAILS(tn_operator_define(l.rt, text, &kernels, NULL), TN_INVALID,
         "tn_host_kernels.struct_size is 4");
   FAILS(tn_operator_define(l.rt, text, NULL, NULL), TN_PLUGIN,
-        "operator times has no formula, no binding and no kernels of the host; list "
+        "operator times has no formula, no binding and no kernels of the host; "
+        "list "
         "`kernels` in it and give their functions in tn_host_kernels");
   FAILS(tn_operator_define(l.rt, NULL, NULL, NULL), TN_INVALID, "manifest");
   lab_close(&l);
