@@ -22,7 +22,7 @@ static tn_code check_struct(const tnm_table *table, const void *object);
 static tn_code check_enum_member(const tnm_table *table, const void *object,
                                  const tnm_member *m) {
   uint64_t raw = tnm_get_scalar(table, object, m);
-  if (raw < m->n_names && m->names[raw][0] != 0) return TN_OK;
+  if (*tnm_get_name(m, raw)) return TN_OK;
   return tn__fail(TN_PLUGIN, "%s is %llu, which has no meaning", m->name,
                   (unsigned long long)raw);
 }
@@ -33,7 +33,7 @@ static tn_code check_flags_member(const tnm_table *table, const void *object,
                                   const tnm_member *m) {
   const uint64_t raw = tnm_get_scalar(table, object, m);
   for (uint32_t i = 0; i < 32; ++i) {
-    if (!(raw >> i & 1) || (i < m->n_names && m->names[i][0] != 0)) continue;
+    if (!(raw >> i & 1) || *tnm_get_name(m, i)) continue;
     return tn__fail(TN_PLUGIN,
                     "%s is 0x%llx, of which bit %u has no meaning for this "
                     "host; a newer one may know it",

@@ -11,14 +11,17 @@
 static void write_struct(tn__buf *out, const tnm_table *table,
                          const void *object);
 
-/* Writes a set of flags as a list of their names. */
-static void write_flag_names(tn__buf *out, const tnm_member *m, uint64_t set) {
+/* Writes a set of flags as a list of their names, which are `width` bytes
+ * apart. */
+static void write_set(tn__buf *out, const char *names, size_t width, uint32_t n,
+                      uint64_t set) {
   const char *comma = "";
   tn__buf_add(out, "[");
-  for (uint32_t i = 0; i < m->n_names; ++i) {
-    if (!(set >> i & 1) || m->names[i][0] == 0) continue;
+  for (uint32_t i = 0; i < n; ++i) {
+    const char *name = names + i * width;
+    if (!(set >> i & 1) || !*name) continue;
     tn__buf_add(out, "%s", comma);
-    tn__buf_json(out, m->names[i]);
+    tn__buf_json(out, name);
     comma = ", ";
   }
   tn__buf_add(out, "]");
@@ -26,16 +29,8 @@ static void write_flag_names(tn__buf *out, const tnm_member *m, uint64_t set) {
 
 /* Writes a set of element types as a list of their names. */
 static void write_dtypes(tn__buf *out, uint64_t set) {
-  const char *names[TN__N_DTYPES], *comma = "";
-  tn__dtype_list_names(names);
-  tn__buf_add(out, "[");
-  for (uint32_t i = 0; i < TN__N_DTYPES; ++i) {
-    if (!(set >> i & 1)) continue;
-    tn__buf_add(out, "%s", comma);
-    tn__buf_json(out, names[i]);
-    comma = ", ";
-  }
-  tn__buf_add(out, "]");
+  write_set(out, tn__dtype_names[0], sizeof tn__dtype_names[0], TN__N_DTYPES,
+            set);
 }
 
 /* Writes a number. JSON has no infinities, so they are written as text. */
@@ -65,15 +60,15 @@ static void write_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
       write_dtypes(out, raw);
       return;
     case TNM_FLAGS:
-      write_flag_names(out, m, raw);
+      write_set(out, m->names, m->width, m->n_names, raw);
       return;
     default:
       break;
   }
   if (m->form == TNM_INDEX && raw == TN_NONE)
     tn__buf_add(out, "null");
-  else if (m->form == TNM_ENUM && raw < m->n_names && m->names[raw][0] != 0)
-    tn__buf_json(out, m->names[raw]);
+  else if (m->form == TNM_ENUM && *tnm_get_name(m, raw))
+    tn__buf_json(out, tnm_get_name(m, raw));
   else
     tn__buf_add(out, "%" PRIu64, raw);
 }

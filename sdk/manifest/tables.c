@@ -12,14 +12,14 @@
  * is the name of the struct, and is set around each list. */
 #define PLACE(f) (uint16_t) offsetof(S, f), (uint16_t)sizeof(((S *)0)->f)
 #define SCALAR(form, f) \
-  { #f, NULL, NULL, form, PLACE(f), 0, 0 }
+  { #f, form, PLACE(f), 0, NULL, NULL, 0, 0 }
 #define NAMED(form, f, names) \
-  { #f, NULL, names, form, PLACE(f), 0, (uint16_t)N_OF(names) }
+  { #f, form, PLACE(f), 0, NULL, names[0], N_OF(names), sizeof names[0] }
 #define TEXT(f) SCALAR(TNM_TEXT, f)
 #define ARRAY(form, f, n, of) \
-  { #f, of, NULL, form, PLACE(f), (uint16_t)offsetof(S, n), 0 }
+  { #f, form, PLACE(f), (uint16_t)offsetof(S, n), of, NULL, 0, 0 }
 #define POINTER(f, of) \
-  { #f, of, NULL, TNM_POINTER, PLACE(f), 0, 0 }
+  { #f, TNM_POINTER, PLACE(f), 0, of, NULL, 0, 0 }
 #define FROZEN(T, members, reserved_at) \
   { sizeof(T), 0, 0, N_OF(members), reserved_at, members }
 #define GROWING(T, first, members, reserved_at)                          \
@@ -29,15 +29,16 @@
   }
 #define RESERVED(T) ((uint16_t)offsetof(T, reserved))
 
-static const tnm_value_name field_types[] = {
+/* Arrays, since each pointer of a table would need a relocation. */
+static const char field_types[][7] = {
     [TN_FIELD_BOOL] = "bool",     [TN_FIELD_INT] = "int",
     [TN_FIELD_FLOAT] = "float",   [TN_FIELD_STRING] = "string",
     [TN_FIELD_ENUM] = "enum",     [TN_FIELD_INTS] = "ints",
     [TN_FIELD_FLOATS] = "floats", [TN_FIELD_DTYPE] = "dtype"};
-static const tnm_value_name field_flags[] = {"required", "optional", "dynamic",
-                                             "has_min",  "has_max",  "above",
-                                             "below",    "nonzero"};
-static const tnm_value_name node_ops[] = {
+static const char field_flags[][9] = {"required", "optional", "dynamic",
+                                      "has_min",  "has_max",  "above",
+                                      "below",    "nonzero"};
+static const char node_ops[][15] = {
     [TN_NODE_CONST] = "const",
     [TN_NODE_DIM] = "dim",
     [TN_NODE_PACK] = "pack",
@@ -65,24 +66,24 @@ static const tnm_value_name node_ops[] = {
     [TN_NODE_GE] = "ge",
     [TN_NODE_SELECT] = "select",
     [TN_NODE_COMPARE_PARAMS] = "compare_params"};
-static const tnm_value_name shape_kinds[] = {"any", "pattern", "same",
-                                             "broadcast", "hook"};
-static const tnm_value_name arg_flags[] = {"optional",   "variadic", "hidden",
-                                           "contiguous", "dynamic",  "trained",
-                                           "view"};
-static const tnm_value_name roles[] = {"data", "weight", "label", "loss"};
-static const tnm_value_name lists[] = {"in", "out", "aux"};
-static const tnm_value_name gradient_kinds[] = {"none", "kernel", "graph"};
-static const tnm_value_name need_kinds[] = {"grad_out", "in", "out"};
-static const tnm_value_name op_flags[] = {"backward_only"};
-static const tnm_value_name passes[] = {"forward", "backward"};
-static const tnm_value_name kernel_flags[] = {
+static const char shape_kinds[][10] = {"any", "pattern", "same", "broadcast",
+                                       "hook"};
+static const char arg_flags[][11] = {"optional",   "variadic", "hidden",
+                                     "contiguous", "dynamic",  "trained",
+                                     "view"};
+static const char roles[][7] = {"data", "weight", "label", "loss"};
+static const char lists[][4] = {"in", "out", "aux"};
+static const char gradient_kinds[][7] = {"none", "kernel", "graph"};
+static const char need_kinds[][9] = {"grad_out", "in", "out"};
+static const char op_flags[][14] = {"backward_only"};
+static const char passes[][9] = {"forward", "backward"};
+static const char kernel_flags[][14] = {
     "reentrant", "deterministic", "async",    "capturable", "elementwise",
     "reduction", "registers",     "wide_out", "later"};
-static const tnm_value_name writes[] = {[TN_REQ_WRITE] = "write",
-                                        [TN_REQ_INPLACE] = "inplace",
-                                        [TN_REQ_ADD] = "add"};
-static const tnm_value_name plugin_flags[] = {"unloadable"};
+static const char writes[][8] = {[TN_REQ_WRITE] = "write",
+                                 [TN_REQ_INPLACE] = "inplace",
+                                 [TN_REQ_ADD] = "add"};
+static const char plugin_flags[][11] = {"unloadable"};
 
 #define S tn_field
 static const tnm_member field_members[] = {
@@ -170,7 +171,7 @@ static const tnm_member need_members[] = {NAMED(TNM_ENUM, what, need_kinds),
 static const tnm_table table_need =
     FROZEN(tn_need, need_members, RESERVED(tn_need));
 
-static const tnm_value_name step_kinds[] = {"grad_out", "in", "out", "call"};
+static const char step_kinds[][9] = {"grad_out", "in", "out", "call"};
 #define S tn_step
 static const tnm_member step_members[] = {NAMED(TNM_ENUM, what, step_kinds),
                                           SCALAR(TNM_U32, index), TEXT(op),

@@ -33,20 +33,23 @@ enum {
 
 typedef struct tnm_table tnm_table;
 
-/* An array, since each pointer of a table would need a relocation. */
-typedef char tnm_value_name[15];
-
 typedef struct tnm_member {
   const char *name;
-  const tnm_table *of;         /* the structs that the member points to */
-  const tnm_value_name *names; /* names of the values of an ENUM, or of the bits
-                                  of FLAGS; "" at a value without a name */
   uint32_t form;
   uint16_t offset;
   uint16_t size;
-  uint16_t count; /* offset of an array's u32 length */
+  uint16_t count;      /* offset of an array's u32 length */
+  const tnm_table *of; /* the structs that the member points to */
+  const char *names;   /* of the values of an ENUM, or of the bits of FLAGS;
+                          each has `width` bytes, and "" is none */
   uint16_t n_names;
+  uint16_t width;
 } tnm_member;
+
+/* The name of value or bit `i`; "" if it has none. */
+static inline const char *tnm_get_name(const tnm_member *m, uint64_t i) {
+  return i < m->n_names ? m->names + i * m->width : "";
+}
 
 struct tnm_table {
   uint16_t size;        /* size of the struct in this library */
