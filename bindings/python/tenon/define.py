@@ -137,7 +137,7 @@ class Operator:
         self._object = function() if self._is_class else None
         self._forward = function.forward if self._is_class else function
         self._infer = getattr(function, "infer_shape", None) if self._is_class else shape
-        self._gradient = getattr(function, "backward", None) if self._is_class else None
+        self._gradient = None
         self.__name__ = name or function.__name__.lower()
         self.__doc__ = function.__doc__
         self.outputs = tuple(outputs)
@@ -145,6 +145,8 @@ class Operator:
         self._dtypes = dtypes or {}
         self._dtype = dtype
         self._function = None
+        if self._is_class and hasattr(function, "backward"):
+            self._set_gradient(function.backward)
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.__name__):
             raise ValueError(f"the name {self.__name__!r} of an operator must be lower-case "
                              "letters, digits and _; pass name=")
@@ -161,9 +163,13 @@ class Operator:
         if self._function is not None:
             raise ValueError(f"{self.name} has been used already; define its gradient before its "
                              "first call")
-        self._gradient = function
-        _list_needs(function, self)
+        self._set_gradient(function)
         return function
+
+    def _set_gradient(self, function):
+        self._needs = _list_needs(function, self)
+        self._slope_params = self.params.keys() & inspect.signature(function).parameters.keys()
+        self._gradient = function
 
     def infer_shape(self, function):
         """Decorates the function that computes the shapes of the outputs from those of the inputs
@@ -207,7 +213,7 @@ class Operator:
             "kernels": [kernel],
         }
         if self._gradient:
-            needs = list(_list_needs(self._gradient, self).values())
+            needs = list(self._needs.values())
             kernel["backward"] = "backward"
             text["gradient"] = {"kernel": "backward", "needs": {each: needs
                                                                 for each in self.inputs}}
@@ -236,13 +242,7 @@ class Operator:
     # -------------------------------------------------------------------- calls
 
     def _read_params(self, address):
-        readers = {1: lambda at: bool(ctypes.c_int32.from_address(at).value),
-                   2: lambda at: ctypes.c_int64.from_address(at).value,
-                   3: lambda at: ctypes.c_double.from_address(at).value,
-                   4: lambda at: (ctypes.c_char_p.from_address(at).value or b"").decode(),
-                   6: lambda at: _read_list(at, ctypes.c_int64),
-                   7: lambda at: _read_list(at, ctypes.c_double)}
-        return {name: readers[kind](address + offset) for name, kind, offset in self._fields}
+        return {name: _READERS[kind](address + offset) for name, kind, offset in self._fields}
 
     def _run(self, function, *args, **named):
         with inside_operator():
@@ -285,7 +285,7 @@ class Operator:
             n_out = len(self.outputs)
             names = [*(f"grad.{each}" for each in self.outputs), *self.inputs, *self.outputs]
             named = {}
-            for argument, need in _list_needs(self._gradient, self).items():
+            for argument, need in self._needs.items():
                 i = names.index(need)
                 absent = f.in_flags[i] & _ABSENT
                 named[argument] = None if absent else _as_numpy(f.in_[i])
@@ -294,7 +294,7 @@ class Operator:
                 if key in named and named[key] is None:
                     named[key] = 0.0
             params = {key: value for key, value in self._read_params(f.params).items()
-                      if key in inspect.signature(self._gradient).parameters}
+                      if key in self._slope_params}
             found = self._run(self._gradient, **named, **params)
             self._store(f, found, self.inputs, "the gradient")
             return 0
@@ -328,6 +328,16 @@ def _read_list(address, kind):
     values = ctypes.POINTER(kind).from_address(address)
     n = ctypes.c_int64.from_address(address + ctypes.sizeof(ctypes.c_void_p)).value
     return tuple(values[i] for i in range(n))
+
+
+_READERS = {  # of members of a struct of parameters, by TN_FIELD_*
+    1: lambda at: bool(ctypes.c_int32.from_address(at).value),
+    2: lambda at: ctypes.c_int64.from_address(at).value,
+    3: lambda at: ctypes.c_double.from_address(at).value,
+    4: lambda at: (ctypes.c_char_p.from_address(at).value or b"").decode(),
+    6: lambda at: _read_list(at, ctypes.c_int64),
+    7: lambda at: _read_list(at, ctypes.c_double),
+}
 
 
 def operator(function=None, *, name=None, outputs=("out",), shape=None, dtypes=None, dtype=None):

@@ -128,3 +128,22 @@ forward: {y: 2*x}
 def test_wrong_formulas_are_refused(text, named, error):
     with pytest.raises(error):
         tn.formula(text, **named)
+
+
+def test_a_class_has_a_gradient():
+    @tn.operator(name="weighted")
+    class Weighted:
+        """A weighted sum"""
+
+        def forward(self, x, y, *, k=2.0):
+            return x + k * y
+
+        def backward(self, grad, y, *, k=2.0):
+            assert y.shape == grad.shape
+            return grad, k * grad
+
+    x, y = tn.ones((2,)).attach_grad(), tn.ones((2,)).attach_grad()
+    with tn.record():
+        total = Weighted(x, y, k=3.0).sum()
+    total.backward()
+    assert x.grad.tolist() == [1, 1] and y.grad.tolist() == [3, 3]
