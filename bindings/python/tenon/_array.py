@@ -4,83 +4,19 @@
 import os
 
 from tenon import _core
-from tenon._dtypes import BY_NAME, BY_NUMBER, DType, find_dtype, promote
+# Most of these are for tenon._core, which finds them here.
+from tenon._arithmetic import binary, broadcast_shapes, matmul, truth  # noqa: F401
+from tenon._convert import Array, convert, convert_any, dtype_number, make_array  # noqa: F401
+from tenon._dtypes import BY_NAME, BY_NUMBER, DType, find_dtype
+from tenon._errors import DtypeError, OutOfRangeError, ShapeError
+from tenon._indexing import assign, get_item, record_item, set_item  # noqa: F401
 from tenon.ops import find_operator
 
-Array = _core.Array
 _core.set_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 _PLACES = {1: "cpu", 2: "cuda", 3: "cuda_host"}
 
 
 # ------------------------------------------------------------------ for the core
-
-def dtype_number(value):
-    return find_dtype(value).number
-
-
-def convert(value):
-    """An array of any object that is neither a number nor a plain array of NumPy."""
-    if hasattr(value, "__dlpack__") and not type(value).__module__.startswith("numpy"):
-        # A copy, and now: its owner may change the elements after the call.
-        return _core.from_dlpack(value).copy().wait()
-    import numpy
-    if not isinstance(value, (list, tuple, range)) and not hasattr(value, "__array__") and \
-            not hasattr(value, "__array_interface__"):
-        raise TypeError(f"cannot make an array of a {type(value).__name__}: pass a number, lists "
-                        "of numbers, or an array of NumPy or of another package")
-    if _has_arrays(value):
-        return find_operator("tensor.stack")([convert_any(each) for each in value])
-    found = _read_lists(value, None)
-    if found.dtype == numpy.float64 and not isinstance(value, numpy.ndarray) and \
-            not hasattr(value, "__array__"):
-        found = found.astype(numpy.float32)
-    return from_numpy(found)
-
-
-def _has_arrays(value):
-    return isinstance(value, (list, tuple)) and any(isinstance(each, Array) for each in value)
-
-
-def _read_lists(value, dtype):
-    import numpy
-    try:
-        return numpy.asarray(value, dtype)
-    except ValueError as error:
-        raise ValueError(f"the lists do not form an array: {error}") from None
-
-
-def make_array(value, dtype):
-    """An array of a type, of any object. Numbers of Python are read as this type at once, so that
-    no digit is lost on the way; those outside of its range raise OverflowError."""
-    dtype = find_dtype(dtype)
-    is_number = isinstance(value, (bool, int, float, list, tuple, range))
-    if is_number and not _has_arrays(value) and dtype.is_plain:
-        return from_numpy(_read_lists(value, dtype.numpy))
-    return convert_any(value).astype(dtype, copy=False)
-
-
-def from_numpy(value):
-    """A copy of an array of NumPy, of any layout and byte order."""
-    import numpy
-    if value.dtype.hasobject or value.dtype.kind in "USmMOc" or value.dtype.fields:
-        raise TypeError(f"arrays cannot have elements of NumPy's type {value.dtype}: they are "
-                        "real numbers or bools")
-    dtype = find_dtype(value.dtype)
-    if value.ndim > 16:
-        raise ValueError(f"{value.ndim} dimensions; arrays have at most 16")
-    native = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
-    dense = numpy.require(value, native, ["C", "A"]).reshape(value.shape)
-    if dtype.is_plain:
-        return _core.convert(dense)
-    if dtype.bits < 8:
-        raise TypeError(f"NumPy keeps {dtype} in whole bytes; pass i8 or u8, and quantize")
-    wide = _core.convert(dense.view(numpy.uint16 if dtype.bits == 16 else numpy.uint8))
-    return wide._bits(dtype.number)
-
-
-def convert_any(value, like=None):
-    return value if isinstance(value, Array) else _core.convert_like(value, like)
-
 
 def refuse_argument(function, name):
     """Raises the error of a keyword that an operator does not have."""
@@ -95,155 +31,6 @@ def refuse_argument(function, name):
 def call_symbols(op, inputs, named):
     from tenon import graph
     return graph.call_symbols(op, inputs, named)
-
-
-def binary(name, left, right, out):
-    """An operator of Python whose operands are no two arrays of one type."""
-    for each in (left, right):
-        if hasattr(type(each), "_tenon_symbol"):
-            return NotImplemented
-    compares = name.startswith("is_")
-    if compares and _is_outside(right, left.dtype):
-        return _compare_outside(name, left, right)
-    try:
-        left, right = _convert_operands(left, right)
-    except TypeError:
-        return NotImplemented
-    dtype = promote(left.dtype, right.dtype)
-    if name == "div" and not dtype.is_float:
-        dtype = BY_NAME["f32"]
-    elif dtype.name == "bool" and not compares and not name.startswith("bitwise"):
-        dtype = BY_NAME["i64"]
-    left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
-    if out is not None and out.dtype != dtype:
-        raise _dtype_error(f"the result has type {dtype}, but the array that it would go into has "
-                           f"{out.dtype}; write a = a {_SIGNS.get(name, name)} b")
-    if name == "power" and not dtype.is_float:
-        result = _raise_integers(left, right)
-        return result if out is None else assign(out, result) or out
-    op = find_operator(f"elemwise.{_BROADCAST.get(name, name)}")
-    return op(left, right) if out is None else op(left, right, out=out)
-
-
-def _is_outside(number, dtype):
-    """Whether an int is outside of the range of an integer type."""
-    if not isinstance(number, int) or isinstance(number, bool) or dtype.kind not in ("int", "uint"):
-        return False
-    low, high = dtype.range
-    return not low <= number <= high
-
-
-def _compare_outside(name, array, number):
-    """A comparison with an int that no element can be equal to."""
-    is_less = number > 0  # the elements are
-    answer = {"is_equal": False, "is_not_equal": True, "is_less": is_less,
-              "is_less_equal": is_less, "is_greater": not is_less,
-              "is_greater_equal": not is_less}[name]
-    return convert_any(answer).broadcast_to(array.shape).copy()
-
-
-def _raise_integers(base, exponent):
-    """Powers of integers, exact in their type, by repeated squares."""
-    if exponent.size and exponent.min().item() < 0:
-        raise ValueError("powers of integers with negative exponents are fractions; convert the "
-                         "array with astype('f32') first")
-    shape = broadcast_shapes(base.shape, exponent.shape)
-    base = base.broadcast_to(shape)
-    result = (base * 0) + 1
-    left = exponent.max().item() if exponent.size else 0
-    exponent = exponent.broadcast_to(shape)
-    while left:
-        result = find_operator("tensor.where")((exponent & 1) == 1, result * base, result)
-        base, exponent, left = base * base, exponent >> 1, left >> 1
-    return result
-
-
-_BROADCAST = {each: f"broadcast_{each}" for each in ("add", "sub", "mul", "div", "mod", "power")}
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "power": "**",
-          "floor_divide": "//"}
-
-
-def _dtype_error(text):
-    from tenon._errors import DtypeError
-    return DtypeError(text)
-
-
-def make_range_error(text):
-    from tenon._errors import OutOfRangeError
-    return OutOfRangeError(text)
-
-
-def _convert_operands(left, right):
-    if isinstance(left, Array):
-        return left, _convert_beside(right, left)
-    return _convert_beside(left, right), right
-
-
-def _convert_beside(value, array):
-    if isinstance(value, Array):
-        return value
-    if isinstance(value, (list, tuple)):
-        return _core.convert(value)
-    if isinstance(value, (str, bytes)) or value is None:
-        raise TypeError
-    return _core.convert_like(value, array)
-
-
-def truth(array):
-    if array.size != 1:
-        raise ValueError(f"an array with {array.size} elements is neither true nor false; use "
-                         "its any() or all()")
-    return bool(array.item())
-
-
-def matmul(left, right):
-    """`left @ right`: matrices in the last two axes, as NumPy's matmul."""
-    if not isinstance(left, Array) or not isinstance(right, Array):
-        for each in (left, right):
-            if hasattr(type(each), "_tenon_symbol"):
-                return NotImplemented
-        try:
-            left, right = _convert_operands(left, right)
-        except TypeError:
-            return NotImplemented
-    dtype = promote(left.dtype, right.dtype)
-    left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
-    if left.ndim == 0 or right.ndim == 0:
-        raise ValueError("@ needs arrays with at least one axis; use * for numbers")
-    if left.ndim <= 2 and right.ndim <= 2:
-        return find_operator("tensor.dot")(left, right)
-    return _multiply_batches(left, right)
-
-
-def _multiply_batches(left, right):
-    drop = []
-    if left.ndim == 1:
-        left, drop = left[None, :], [-2]
-    if right.ndim == 1:
-        right, drop = right[:, None], [-1]
-    batch = broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    wide_left = left.broadcast_to(batch + left.shape[-2:])
-    wide_right = right.broadcast_to(batch + right.shape[-2:])
-    product = find_operator("tensor.batch_dot")(
-        wide_left.reshape((-1,) + left.shape[-2:]), wide_right.reshape((-1,) + right.shape[-2:]))
-    shape = batch + product.shape[1:]
-    result = product.reshape(shape)
-    return result.squeeze(drop[0]) if drop else result
-
-
-def broadcast_shapes(*shapes):
-    """The shape that arrays of these shapes get together."""
-    n = max(map(len, shapes))
-    result = []
-    for i in range(n):
-        sizes = {each[i - n + len(each)] for each in shapes if i - n + len(each) >= 0}
-        sizes.discard(1)
-        if len(sizes) > 1:
-            from tenon._errors import ShapeError
-            raise ShapeError(f"shapes {' and '.join(map(str, shapes))} do not fit together at axis "
-                             f"{i - n}: a size must be equal or 1")
-        result.append(sizes.pop() if sizes else 1)
-    return tuple(result)
 
 
 def item(array):
@@ -427,10 +214,9 @@ def squeeze(self, axis=None):
         return self._reshape(tuple(each for each in self.shape if each != 1))
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     if any(not -self.ndim <= each < self.ndim for each in axes):
-        raise make_range_error(f"axis {axis} is outside of an array with {self.ndim} dimensions")
+        raise OutOfRangeError(f"axis {axis} is outside of an array with {self.ndim} dimensions")
     axes = {each % self.ndim for each in axes}
     if any(self.shape[each] != 1 for each in axes):
-        from tenon._errors import ShapeError
         raise ShapeError(f"axis {sorted(axes)} of shape {self.shape} does not have size 1")
     return self._reshape(tuple(n for i, n in enumerate(self.shape) if i not in axes))
 
@@ -626,7 +412,7 @@ def attach_grad(self, request="write"):
     if request not in numbers:
         raise ValueError(f"the request of a gradient is 'write', 'add' or None, not {request!r}")
     if not self.dtype.is_float and numbers[request]:
-        raise _dtype_error(f"an array of {self.dtype} has no gradient; convert it to a float type")
+        raise DtypeError(f"an array of {self.dtype} has no gradient; convert it to a float type")
     self._request_gradient(numbers[request])
     self.grad = None
     return self
@@ -649,9 +435,6 @@ def detach(self):
 
 
 Array.__array_priority__ = 100  # NumPy's operators leave mixed operands to those of Array
-
-# That module uses the functions above; the core finds its functions here.
-from tenon._indexing import assign, get_item, record_item, set_item  # noqa: E402, F401
 
 # Docs of types only: an Array can be compared with DType through `dtype`.
 __all__ = ["Array", "DType"]

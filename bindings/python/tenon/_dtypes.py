@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Element types: tn.f32, tn.bf16, tn.i64 ..."""
 
+from tenon._errors import DtypeError
 
 
 class DType:
@@ -125,14 +126,9 @@ def find_dtype(value):
                         "NumPy") from None
     found = _ALIASES.get(name)
     if found is None:
-        raise _core_error(f"arrays cannot have elements of NumPy's type {name}; convert them with "
-                          "astype() first")
+        raise DtypeError(f"arrays cannot have elements of NumPy's type {name}; convert them with "
+                         "astype() first")
     return found
-
-
-def _core_error(text):
-    from tenon._errors import DtypeError
-    return DtypeError(text)
 
 
 def _find_numpy(dtype):
@@ -158,8 +154,8 @@ def promote(a, b):
     if a == b:
         return a
     if "storage" in (a.kind, b.kind) or min(a.bits, b.bits) < 8:
-        raise _core_error(f"{a} and {b} have no common type; nothing computes in storage types, "
-                          "convert with tn.ops.elemwise.cast or dequantize first")
+        raise DtypeError(f"{a} and {b} have no common type; nothing computes in storage types, "
+                         "convert with tn.ops.elemwise.cast or dequantize first")
     if a.is_float != b.is_float:
         return a if a.is_float else b
     if {a.name, b.name} == {"f16", "bf16"}:

@@ -2,7 +2,9 @@
 """Keys with arrays, and assignments. tenon._core finds the views of other keys itself."""
 
 from tenon import _core
-from tenon._array import Array, broadcast_shapes, convert_any, make_range_error
+from tenon._arithmetic import broadcast_shapes
+from tenon._convert import Array, convert_any
+from tenon._errors import OutOfRangeError
 from tenon.ops import find_operator
 
 
@@ -124,7 +126,7 @@ def _wrap(indices, size):
     low = find_operator("tensor.min")(indices).item()
     high = find_operator("tensor.max")(indices).item()
     if low < -size or high >= size:
-        raise make_range_error(f"index {high if high >= size else low} is outside of an axis of "
+        raise OutOfRangeError(f"index {high if high >= size else low} is outside of an axis of "
                               f"size {size}")
     return indices if low >= 0 else find_operator("tensor.where")(indices < 0, indices + size,
                                                                  indices)
