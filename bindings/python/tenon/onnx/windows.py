@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows of convolutions and pools: padding by attributes or by rule, lengths of results."""
 
-from typing import List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from .node import Node
+from .values import Value
 
 
 class Window:
@@ -78,3 +79,22 @@ def read_window(node: Node, lengths: Sequence[int], kernel: Sequence[int]) -> Wi
     if any(pad < 0 for pad in pads):
         raise node.refuse(f"`pads` {pads} has a negative number")
     return Window(kernel, strides, dilations, pads[:rank], pads[rank:])
+
+
+def read_convolution(
+    node: Node, x: Value, weight: Value, number: int = 0
+) -> Tuple[Value, Dict[str, Any]]:
+    """Reads the attributes of a convolution. Returns its input, and its parameters. Operators pad
+    both sides alike; otherwise the input is padded before, with `number`."""
+    window = read_window(node, x.shape[2:], weight.shape[2:])
+    pad = window.begins
+    if not window.is_symmetric:
+        x, pad = node.build.pad(x, window.widths, number), [0] * len(pad)
+    return x, {
+        "kernel": window.kernel,
+        "stride": window.strides,
+        "dilate": window.dilations,
+        "pad": pad,
+        "num_filter": weight.shape[0],
+        "num_group": node.attribute("group", 1),
+    }

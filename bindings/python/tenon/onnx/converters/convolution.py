@@ -6,28 +6,15 @@ from typing import Optional, Sequence, Tuple
 from ..node import Node
 from ..registry import converter
 from ..values import Value
-from ..windows import read_window
+from ..windows import read_convolution
 
 
 @converter("Conv")
 def convert_conv(node: Node, x: Value, weight: Value, bias: Optional[Value] = None) -> Value:
     """Convolution in one to three dimensions."""
-    window = read_window(node, x.shape[2:], weight.shape[2:])
-    if window.is_symmetric:
-        pad = window.begins
-    else:
-        x, pad = node.build.pad(x, window.widths), [0] * len(window.kernel)
-    return node.build.call(
-        "nn.convolution",
-        *([x, weight] + ([bias] if bias is not None else [])),
-        kernel=window.kernel,
-        stride=window.strides,
-        dilate=window.dilations,
-        pad=pad,
-        num_filter=weight.shape[0],
-        num_group=node.attribute("group", 1),
-        no_bias=bias is None,
-    )
+    x, parameters = read_convolution(node, x, weight)
+    inputs = [x, weight] + ([bias] if bias is not None else [])
+    return node.build.call("nn.convolution", *inputs, no_bias=bias is None, **parameters)
 
 
 @converter("ConvTranspose")
@@ -105,26 +92,17 @@ def convert_deform_conv(
     mask: Optional[Value] = None,
 ) -> Value:
     """Convolution that reads its windows at moved positions."""
-    window = read_window(node, x.shape[2:], weight.shape[2:])
     build = node.build
-    if window.is_symmetric:
-        pad = window.begins
-    else:
-        x, pad = build.pad(x, window.widths), [0, 0]
+    x, parameters = read_convolution(node, x, weight)
     if bias is None and mask is not None:
         bias = build.full((weight.shape[0],), 0, x.dtype)
     inputs = [x, weight, offset] + ([bias] if bias is not None else [])
     return build.call(
         "nn.deformable_convolution",
         *(inputs + ([mask] if mask is not None else [])),
-        kernel=window.kernel,
-        stride=window.strides,
-        dilate=window.dilations,
-        pad=pad,
-        num_filter=weight.shape[0],
-        num_group=node.attribute("group", 1),
         num_deformable_group=node.attribute("offset_group", 1),
         no_bias=bias is None,
+        **parameters,
     )
 
 

@@ -9,7 +9,7 @@ from .. import types
 from ..node import Node
 from ..registry import converter
 from ..values import Value, make_constant
-from ..windows import read_window
+from ..windows import read_convolution, read_window
 
 
 def _scale_layout(node: Node, x: Value, scale: Value) -> dict:
@@ -146,30 +146,17 @@ def _convolve_integers(
     node: Node, x: Value, weight: Value, x_zero: Optional[Value], w_zero: Optional[Value]
 ) -> Value:
     build = node.build
-    window = read_window(node, x.shape[2:], weight.shape[2:])
-    pad = window.begins
-    if not window.is_symmetric:
-        pad = [0] * len(pad)
-        number = 0
-        if x_zero is not None:
-            number = int(node.elements(x_zero, "x_zero_point").reshape(-1)[0])
-        x = build.pad(x, window.widths, number)
+    zero = 0
+    if x_zero is not None and not read_window(node, x.shape[2:], weight.shape[2:]).is_symmetric:
+        zero = int(node.elements(x_zero, "x_zero_point").reshape(-1)[0])
+    x, parameters = read_convolution(node, x, weight, zero)
     inputs = [x, weight]
     if x_zero is not None or w_zero is not None:
         inputs.append(None if x_zero is None else build.reshape(x_zero, ()))
     if w_zero is not None:
         row = build.reshape(w_zero, (w_zero.size,))
         inputs.append(build.broadcast_to(row, (weight.shape[0],)))
-    return build.call(
-        "nn.integer_convolution",
-        *inputs,
-        kernel=window.kernel,
-        stride=window.strides,
-        dilate=window.dilations,
-        pad=pad,
-        num_filter=weight.shape[0],
-        num_group=node.attribute("group", 1),
-    )
+    return build.call("nn.integer_convolution", *inputs, **parameters)
 
 
 @converter("ConvInteger", since=10)
