@@ -6,7 +6,7 @@
 A wheel has no links, so libraries have one file each, under the name that programs
 load (`libtenon.so.0`). `libtenon.so`, for `-ltenon`, is a text that names it. Code
 loses its debugging information. Left out are pages, examples, man pages and
-completions, which nobody looks for in a package, and the part of plugins/comm that
+completions, since nobody looks for them in a package, and the part of plugins/comm that
 was compiled against the MPI of this machine.
 """
 
@@ -19,7 +19,7 @@ import sys
 LEFT_OUT = ("share/doc", "share/man", "share/bash-completion", "share/zsh",
             "lib/tenon/comm/mpi_shim.so")
 LICENCE = "share/doc/tenon/LICENSE"
-# Packages of Debian whose libraries auditwheel adds. Their licences ask for a copy.
+# Packages of Debian with libraries that auditwheel adds. Their licences ask for a copy.
 ADDED = ("libyaml-0-2", "libffi8", "libffi7")
 VERSIONED = re.compile(r"(lib[\w-]+\.so)\.(\d+)\.[\d.]+")
 

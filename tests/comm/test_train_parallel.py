@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""examples/train_parallel: any number of ranks learns what one rank does.
+"""examples/train_parallel: any number of ranks learns the same as one rank.
 
     test_train_parallel.py PROGRAM DIGITS MPIRUN PLUGIN...
 

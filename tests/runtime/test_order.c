@@ -14,7 +14,7 @@
 
 enum { MOST = 64 };
 
-/* What compute saw: x[0] of each call, or TOLD. */
+/* The values that compute saw: x[0] of each call, or TOLD. */
 enum { TOLD = -1 };
 static _Atomic int n_seen;
 static int seen[MOST];

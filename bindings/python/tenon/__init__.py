@@ -15,7 +15,8 @@ import atexit as _atexit
 import importlib as _importlib
 
 from tenon import _core
-from tenon._array import Array, broadcast_shapes, convert_any as _convert_any, make_array as _make_array
+from tenon._array import (Array, broadcast_shapes, convert_any as _convert_any,
+                          make_array as _make_array)
 from tenon._dtypes import (BY_NAME as _TYPES, DType, bf16, f16, f32, f64, find_dtype, i8, i16, i32,
                            i64, promote, u8, u16, u32, u64)
 from tenon._errors import (BusyError, DeviceError, DtypeError, ExistsError, FileError,

@@ -133,7 +133,9 @@ def make_error(code, text, place=None):
         text = (f"{begin}; start processes with multiprocessing's method 'spawn', or use tenon for "
                 "the first time after the fork")
     text = text or f"the library failed with code {code} and gave no text"
-    error = kind(text if place is None else f"{text}\n  the array is computed at {place[0]}:{place[1]}")
+    if place is not None:
+        text += f"\n  the array is computed at {place[0]}:{place[1]}"
+    error = kind(text)
     error.place = place
     if kind is TenonError:
         error.code = code

@@ -31,7 +31,7 @@ def read_text(function, *arguments):
 
 
 _state = threading.local()
-_late = []  # objects whose owners ended inside of an operator
+_late = []  # objects to release: their owners ended inside of an operator
 
 
 class inside_operator:
@@ -49,7 +49,7 @@ class inside_operator:
 
 
 def release_late():
-    """Releases the objects whose owners ended inside of an operator."""
+    """Releases the objects of `_late`."""
     while _late and not getattr(_state, "depth", 0):
         try:
             release, address = _late.pop()

@@ -35,7 +35,7 @@ def test_layouts_and_byte_orders_are_read(name):
     same(tn.array(swapped), values)
     room = np.zeros(values.nbytes + 1, "u1")
     apart = np.frombuffer(room.data, values.dtype, values.size, offset=1).reshape(values.shape)
-    apart[...] = values  # an array whose elements are not aligned
+    apart[...] = values  # its elements are not aligned
     same(tn.array(apart), values)
 
 

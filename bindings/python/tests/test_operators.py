@@ -20,7 +20,7 @@ ops = tn.ops
 
 
 def run_child(code, timeout=120):
-    """Runs code in a process of its own, whose end is a part of the test."""
+    """Runs code in a process of its own; the end of the process is a part of the test."""
     head = "import os, sys, threading\nimport numpy as np\nimport tenon as tn\n"
     return subprocess.run([sys.executable, "-X", "faulthandler", "-c",
                            head + textwrap.dedent(code)], stdout=subprocess.PIPE,
